@@ -1247,7 +1247,7 @@ With small branches about a third of the directions remain; with branches of ful
 ## Early readout (logit lens)
 
 In a residual model one can read the answer from the stream early, by applying the model's output layers after any step. [Geva et al. (2021)](https://arxiv.org/abs/2012.14913) did this with a language model of 16 layers. From layer to layer the guess settles and becomes more confident, and layers *correct*
-each other. They also judged 100 words that the last layer had changed: 66 % were far from the earlier guess in meaning. This is a share *of the changed* answers, and a judgement that does not apply to digits. We count how often an answer changes, and whether it becomes correct, in the ResNets v2 above and in models of text.
+each other. They also judged 100 words that the last layer had changed: 66 % were far from the earlier guess in meaning. This is a share *of the changed* answers, and a judgement that does not apply to digits. We count how often an answer changes, and whether it becomes correct, in the ResNets v2 above and in language models.
 
 | question | choices | ours |
 | --- | --- | --- |

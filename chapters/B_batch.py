@@ -314,7 +314,7 @@ exact(layer_move if min(cut, pads) > 0.1 else float("inf"), tolerance=1e-12).cla
 
 # %% [markdown]
 r"""
-The sixth row, which norm modern LLMs use, is counted in [appendix D](D_numbers.ipynb#who-uses-which-norm).
+The sixth row asks which norm modern LLMs use. Appendix D answers it by [a count](D_numbers.ipynb#who-uses-which-norm).
 
 ## Lengths, padding, one token at a time
 
@@ -1086,7 +1086,7 @@ exact(unselected, tolerance=0.0).claim(
 
 # %% [markdown]
 r"""
-*What we find.* Equal *length* makes every key selectable, whereas centring alone hides more keys. With $\epsilon$ a token of nearly equal entries stays shorter and can be hidden again, as can keys that are projected to fewer dimensions after the norm. We did not count trained keys, or keys in heads of usual width.
+*What we find.* Equal *length* makes every key selectable, whereas centring alone hides more keys. With $\epsilon > 0$ a token of nearly equal entries stays shorter than the others and can be hidden again, as can keys that are projected to fewer dimensions after the norm. We did not count trained keys, or keys in heads of usual width.
 
 ## Linear layers and LayerNorm
 
@@ -1203,7 +1203,7 @@ InstanceNorm standardizes each channel of *each image* over its positions. If a 
 
 $$\mathrm{IN}(a\,x + b) = \mathrm{IN}(x) \quad (\epsilon = 0).$$
 
-Contrast and brightness are such $a$ and $b$. In deep features, a channel's mean and standard deviation carry much of a painting's style. To give image $x$ the style of image $s$, [Huang and Belongie (2017)](https://arxiv.org/abs/1703.06868) exchange these two numbers:
+A change of contrast or brightness has this form: contrast sets $a$, and brightness sets $b$. In deep features, a channel's mean and standard deviation carry much of a painting's style. To give image $x$ the style of image $s$, [Huang and Belongie (2017)](https://arxiv.org/abs/1703.06868) exchange these two numbers:
 $\mathrm{AdaIN}(x, s) = \sigma(s)\,\mathrm{IN}(x) + \mu(s)$.
 """
 

@@ -199,7 +199,7 @@ For the *late share* we remove one block at a time and add up the rises of the l
 
 ## The table
 
-The table compares each recipe with a baseline, by a measure of its problem and by loss. *Growth* is the stream's RMS after the last block divided by the embedding's. *Largest logit* is the largest attention logit before any cap. *First/last* is the gradient of the first block divided by the last one's at step 100, where 1 is even. `loss at 0.0316` shows the cost of a high learning rate, as a validation loss of one seed. (The unigram baseline, which uses letter frequencies alone, has a loss of about 3 nats.)
+The table compares each recipe with a baseline, by a measure of its problem and by loss. *Growth* is the stream's RMS after the last block divided by the embedding's. *Largest logit* is the largest attention logit before any cap. *First/last* is the gradient of the first block divided by that of the last at step 100: 1 means that the two are equally large. `loss at 0.0316` shows the cost of a high learning rate, as a validation loss of one seed. (The unigram baseline, which uses letter frequencies alone, has a loss of about 3 nats.)
 
 $N$ and $M$ are norms, each with its gain, $f$ is a sublayer, $e$ is the block's input and $\ell$ is the block's number. $\alpha$, $\omega$ and $\lambda$ are factors on the skip.
 """
@@ -676,7 +676,7 @@ race("C-qk-norm-below-the-soft-cap", "this book, a forecast")
 
 # %% [markdown]
 r"""
-At equal learning rates we detect no effect of caps on the largest attention logit, and Gemma 2's stream grows as Sandwich's does, so the earlier differences came from the rates. The cap on output logits has an effect: the largest output logits exceed it, with such a cap and without.
+At equal learning rates we detect no effect of caps on the largest attention logit, and Gemma 2's stream grows as Sandwich's does, so the earlier differences came from the rates. The cap on output logits does take effect: before the cap the largest output logits exceed it, and so do those of models without such a cap.
 
 At *ten times* the best rate a cap lowers the loss, and QK-Norm lowers it more (`04-soft-cap-helps-too`, `04-qk-norm-beats-the-soft-cap`). At tuned rates we detect no effect of a cap, in either direction. QK-Norm's mean loss is lower than that of Pre-Norm with a cap, but the interval of the difference begins just below 0. With QK-Norm a logit is at most $g_q g_k\sqrt{d_k}$, with $g$ the largest gains, so a cap changes logits much only where gains are large.
 [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682) report, for 830 million parameters, that QK-Norm and a cap together tolerate a higher rate, which is out of range here.
@@ -962,7 +962,7 @@ Post-Norm's identity path loses a factor $1/\sqrt2$ at each sublayer that writes
 [Placements](placements.md) shows that Admin begins as Pre-Norm does. **B2T** ([Takase et al., 2023](https://arxiv.org/abs/2206.00330)) adds the block's input $e$ once more before its last norm. **KEEL** ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895)) multiplies the skip by
 $\alpha = S$, the number of sublayers, and has a norm inside the branch. Its first attention is Pre-Norm, and its first feed-forward has $\alpha = 1$. **RealFormer** ([He et al., 2021](https://arxiv.org/abs/2012.11747)) leaves the stream as it is and adds each block's attention logits to those of the next block.
 
-At `0.0316` ([the table](C_zoo.ipynb#the-table), one seed each) Post-Norm, DeepNorm and RealFormer have the loss of the unigram baseline. KEEL and B2T reach a lower loss than trigram counts, which is the level below which this book compares losses. ResiDual and Admin do not. The cards compare losses at tuned rates (BLEU scores translations, WMT is a set of them):
+At `0.0316` ([the table](C_zoo.ipynb#the-table), one seed each) Post-Norm, DeepNorm and RealFormer have the loss of the unigram baseline. KEEL and B2T reach a lower loss than trigram counts. (This book compares only losses below that level.) ResiDual and Admin do not. The cards compare losses at tuned rates (BLEU scores translations, WMT is a set of them):
 """
 
 # %%
@@ -1221,7 +1221,7 @@ Sizes are as the lemma says, and gradients change with the depth as the bounds d
 
 ## A uniform offset
 
-Each of four channels contains a $1$, and every sublayer writes $0.5$ into each of them. LayerNorm subtracts the mean, so Post-Norm gives $N(1.5\cdot\mathbf 1) = \mathbf 0$, then $N(0.5\cdot\mathbf 1) = \mathbf 0$. Pre-Norm adds: $1.5$, then $2$. So, says “Layer normalization, an article”, Post-Norm resets the offset and Pre-Norm's running sum keeps it. We go on to the end, and try the other norm:
+Each of four channels contains a $1$, and every sublayer writes $0.5$ into each of them. LayerNorm subtracts the mean, so Post-Norm gives $N(1.5\cdot\mathbf 1) = \mathbf 0$, then $N(0.5\cdot\mathbf 1) = \mathbf 0$. Pre-Norm adds: $1.5$, then $2$. So, says “Layer normalization, an article”, Post-Norm resets the offset and Pre-Norm's running sum keeps it. We add a final norm, and also try RMSNorm:
 """
 
 

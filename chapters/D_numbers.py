@@ -78,7 +78,7 @@ of_draws = partial(computed, unit="draws")
 r"""
 ## What each format holds
 
-A format has $p$ significant bits and a range. $p$ counts the leading 1, which is not stored: bfloat16's eight are seven on paper ([Limited precision: bfloat16, float16, FP8](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8)). The rounding error is at most $2^{-p}$ of a number, as long as the number is *normal*. Smaller numbers lose digits
+A format has $p$ significant bits and a range. $p$ counts the leading 1, which is not stored: bfloat16 has eight significant bits and stores seven of them ([Limited precision: bfloat16, float16, FP8](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8)). The rounding error is at most $2^{-p}$ of a number, as long as the number is *normal*. Smaller numbers lose digits
 one by one, and everything below half of the smallest number is 0. Everything above the largest number is infinity. E4M3 and E2M1 have
 no infinity: they saturate, so a square that is too large becomes the largest number (in E4M3 NaN, if a program asks for that). E4M3 and E5M2 are the two kinds of FP8 ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)); E2M1 is the
 format of NVFP4's values.
@@ -801,7 +801,7 @@ cost[1.0].claim(
 
 # %% [markdown]
 r"""
-All cards on trained runs here were [preregistered](claims.md) before these runs. The sentences of the next three say more than they test. We tried "every scale" at 1, $2^8$ and $2^{16}$. The criterion of "ends the run" is more than four runs in ten. And we added $2^{22}$ only after we had seen $2^{18}$, so the third card is not an independent
+All cards on trained runs here were [preregistered](claims.md) before these runs. The sentences on the next three cards claim more than the cards test. We tried "every scale" at 1, $2^8$ and $2^{16}$. The criterion of "ends the run" is more than four runs in ten. And we added $2^{22}$ only after we had seen $2^{18}$, so the third card is not an independent
 forecast.
 """
 

@@ -685,7 +685,7 @@ deeper["Post-Norm"].only("D").claim(
 
 # %% [markdown]
 r"""
-With 24 blocks, the differences of HybridNorm and HybridNorm\* from Pre-Norm have the opposite sign of the paper's, and Post-Norm's has the same sign. Each method has a tuned learning rate here, whereas the paper uses one for all rows. We tuned each method with three seeds at several rates and, for this page, HybridNorm and HybridNorm\* at one more rate:
+With 24 blocks, the differences between HybridNorm or HybridNorm\* and Pre-Norm have the opposite sign to the paper's, and the difference between Post-Norm and Pre-Norm has the same sign. Each method has a tuned learning rate here, whereas the paper uses one for all rows. We tuned each method with three seeds at several rates and, for this page, HybridNorm and HybridNorm\* at one more rate:
 """
 
 # %%
@@ -825,7 +825,7 @@ answer(
 
 # %% [markdown]
 r"""
-With five evaluation seeds and one tuning seed, we could not detect an improvement of a hundredth of a nat. So the paper's improvement with experts is neither shown nor excluded. We withdrew the forecast that the first preregistration attributes to the paper, because the paper's mixture is one of HybridNorm\*.
+With five evaluation seeds and one tuning seed, we could not detect an improvement of a hundredth of a nat. So the paper's improvement with experts is neither shown nor excluded. We withdrew the forecast that the first preregistration attributes to the paper, because the paper's mixture-of-experts model uses HybridNorm\*.
 
 ## Figure 5: gradients, block by block
 
@@ -839,7 +839,7 @@ $$\text{gradient below a sublayer} \approx \sqrt{\frac{1 + g^2}{1 + w^2}}\;\cdot
 
 where the branch multiplies a random gradient's size by $g$. If doubling the input doubles the branch's output (degree 1), $g$ is about $w$, and the formula predicts equal gradients. A gated feed-forward layer is of degree 2 for small $x$ (a SiLU is then about half of its argument), and its $g$ is $\sqrt2$ times its $w$: gradients *grow* on the way down.
 
-The figure seems to show the 550M model: section 4.1 says this of all analyses, and version 4 counts its layers up to 16. We use 29 blocks, the depth of Table 5's deeper model, where gradients should differ more, and sixteen for comparison. Embeddings are drawn at RMS 0.02, the paper's rule at width 1,024. At the 550M model's width this rule gives $1/\sqrt{2.5\cdot1536} = 0.016$.
+The figure seems to show the 550M model: section 4.1 says so of all analyses, and version 4 of the paper numbers the figure's layers up to 16. We use 29 blocks, the depth of Table 5's deeper model, where gradients should differ more, and sixteen for comparison. Embeddings are drawn at RMS 0.02, the paper's rule at width 1,024. At the 550M model's width this rule gives $1/\sqrt{2.5\cdot1536} = 0.016$.
 
 The forecasts on the next cards were preregistered before these runs. We had left $g$ out of the formula, which then predicts that Post-Norm's gradients shrink on the way down, and preregistered this as likely. The first gradient does not depend on a learning rate. Statements about step 100 are for one stated rate, which was not tuned. Intervals are those of natural logarithms of ratios.
 """
