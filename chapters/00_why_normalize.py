@@ -12,7 +12,7 @@ r"""
 
 **Question.** Ninety-six people stand in a row. Each passes a whispered number on, ten per cent too large, and the number that leaves the row is
 $1.1^{96} \approx 9{,}412$ times the one that entered. GPT-3 has 96 blocks ([Brown et al., 2020](https://arxiv.org/abs/2005.14165)). Signals
-pass them on their way up, gradients on their way down. Which remedy lets a deep network learn: careful initialization, skips or norms?
+traverse the blocks on their way up, gradients on their way down. Which remedy lets a deep network learn: careful initialization, skips or norms?
 
 <details><summary>In short (contains spoilers)</summary>
 
@@ -131,7 +131,7 @@ exact(1.1**96).claim(
 # %% [markdown]
 r"""
 Click the line to open its **card**. The mark in front of the line is the **verdict**. There are four main ones: the number meets the card's criterion; the number misses it (as here); our runs could answer the question, but do not settle it; or our runs cannot answer a question of this kind. If a card says *preregistered*, its criterion and our forecast $p$ (the probability that the claim
-holds) were on file before any of its runs began. *Preregistered after exploratory runs* means that a learning-rate search or a preliminary evaluation already existed by then. *Not preregistered* means that a run on which the verdict is based already existed, or that nothing was on file: such a card demonstrates a result and
+holds) were on file before any of its runs began. *Preregistered after exploratory runs* means that a learning-rate search or a preliminary evaluation already existed when criterion and forecast were put on file, but none of the runs on which the verdict is based did. *Not preregistered* means that at least one of those runs already existed, or that nothing was on file: such a card demonstrates a result and
 does not predict it. The page [What a claim is](claims.md) explains the kinds of claims, and when a verdict is *weak*.
 
 ### Signal and gradient share one gain
@@ -210,10 +210,10 @@ exact(starved[0] / starved[-1]).claim(
 
 # %% [markdown]
 r"""
-So vanishing and exploding have the same cause, with two signs. For some layers to starve while others learn, signal and gradient must
+So vanishing and exploding have the same cause, a gain other than 1: below 1 signal and gradient vanish, and above 1 they explode. For some layers to starve while others learn, signal and gradient must
 stop being mirror images. Saturation, biases or a norm can cause that, and exercise 4 shows how a norm does. The gain is not the *spectral norm*, the largest factor by which $W$
 stretches any vector. A large random matrix of gain 1 stretches its most favoured vector nearly twofold, and a typical
-vector not at all, so the spectral norm is a loose bound: appendix A has [four rows of the same spectral norm](A_skips.ipynb#the-largest-stretch-is-a-bound).
+vector not at all, so the spectral norm is a loose bound: appendix A compares [four sequences of matrices that have the same spectral norm](A_skips.ipynb#the-largest-stretch-is-a-bound).
 
 ## Derivation: three repairs on paper
 
@@ -262,12 +262,12 @@ vanished, and nearly everything is lost.
 A **residual** step is $x \leftarrow x + f(x)$ ([He et al., 2016a](https://arxiv.org/abs/1512.03385)); the vector that runs along the skips is the stream. The step's Jacobian, the matrix of its derivatives, is
 $I + J_f$, with $J_f$ the branch's own, and the product over the layers contains an identity: one path on which nothing is multiplied. **Highway networks**
 ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) had mixed skip and branch before, through a learned gate.
-He et al. had seen 56 plain layers fit their own *training* data worse than 20 layers. A plain layer must learn weights that copy its input. A residual layer copies for free, and only has to learn what to add. [Appendix A](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) repeats this comparison, with highways and other shortcuts.
+He et al. had seen a plain network of 56 layers fit its own *training* data worse than one of 20 layers. A plain layer must learn weights that copy its input. A residual layer copies for free, and only has to learn what to add. [Appendix A](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) repeats this comparison, with highways and other shortcuts.
 
 Now the catch. If the output of $f$ is as large as its input and unrelated to it, variances add, and each step *doubles* the variance. In our network each step even triples it: one part comes from the stream and two parts come from the branch. By He's rule each of the branch's two matrices doubles the mean square, and the one ReLU
 between them halves it, so a branch outputs twice the variance of its input. After 24 steps the stream, and with it the first logits, is $\sqrt3^{\,24} = 3^{12} \approx 530{,}000$ times as large. The skip has brought its own explosion. The cure is to keep the **branches** $f$
-small. Divide each branch by $\sqrt S$. For branches that kept the variance of their input, the stream's variance then grows by $(1 + \frac1S)^S < e$ in all. In our network it grows by a factor of $(1 + \frac2{24})^{24} \approx 6.8$, and the RMS by a factor of 2.6.
-GPT-2 starts this way ([Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)), and
+small. Divide each branch by $\sqrt S$. If each branch kept the variance of its input, the stream's variance would then grow by a factor of $(1 + \frac1S)^S < e$ in all. In our network, whose branches double the variance, it grows by a factor of $(1 + \frac2{24})^{24} \approx 6.8$, and the RMS by a factor of 2.6.
+GPT-2's branches are made small in this way at initialization ([Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)), and
 *Fixup* makes the first updates small, too ([Zhang et al., 2019](https://arxiv.org/abs/1901.09321)).
 
 *By hand.* A stream of RMS 1 passes twelve steps. Each branch is unrelated to the stream and has half its RMS. How large is the stream at the end?
@@ -291,7 +291,7 @@ scale of $W$ is invisible. For $c > 0$, and without the small $\varepsilon$ that
 $$N(cWx) = N(Wx), \quad \nabla_W \mathcal L\,(cW) = \tfrac1c\,\nabla_W \mathcal L\,(W).$$
 
 The initial scale no longer decides whether the signal survives. It acts as a learning rate instead: a $W$ that is $c$ times as large gets $\frac1c$ of the gradient, and is itself $c$ times as long. So a step of gradient descent at the same learning rate turns it by about $\frac1{c^2}$ of the angle. (With an $\varepsilon$ this is true
-as long as the variance of $Wx$ is far larger. Make $W$ small enough, and the norm no longer repairs it.)
+as long as the variance of $Wx$ is far larger than $\varepsilon$. If $W$ is so small that it is not, the norm no longer brings its output to size one.)
 """
 
 # %%
@@ -434,7 +434,7 @@ plots.table(
 # %% [markdown]
 r"""
 Read the table by columns. Size factors should be near 1, the cosine should be well below 1, and the ratio of gradients should be within two powers of ten of 1. "First" and "last" mean the first and the last of the forty-eight matrices.
-The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ by PyTorch's rule, 1 by He's rule, and $\sqrt3$ per step with skips, so $3^{1/4} \approx 1.32$ per matrix. (That is not near 1: over forty-eight matrices it makes the factor of 530,000 from above.) The other two columns are new. In plain layers images merge, and with BatchNorm the first gradient is far larger than the last. So three of the five architectures are unhealthy, each most visibly in a different column. (The first row, with the wrong rule, is an extra.) Will training cure them?
+The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ by PyTorch's rule, 1 by He's rule, and $\sqrt3$ per step with skips, so $3^{1/4} \approx 1.32$ per matrix. (That is not near 1: over forty-eight matrices it makes the factor of 530,000 from above.) The other two columns are new. In plain layers images merge, and with BatchNorm alone (row *norms*) the first gradient is far larger than the last. So three of the five architectures are unhealthy, each most visibly in a different column. (The first row, with the wrong rule, is an extra.) Will training cure them?
 Before we train, we look more closely at the merging.
 
 ### Ninety-six ReLU layers
@@ -481,8 +481,8 @@ computed([of[96] for of in cosines]).claim(
 
 # %% [markdown]
 r"""
-So initialization alone does not solve the problem: the size is kept, but the network hardly distinguishes its images. Its gradient suffers as well. If the input moves a little, the gradient becomes a different one,
-as in white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591)). Skips help against that. They also keep units distinct that would otherwise come to compute the same function
+So initialization alone does not solve the problem: the size is kept, but the network hardly distinguishes its images. Its gradient suffers as well. If the input moves a little, the gradient changes almost completely: as a function of the input it resembles
+white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591)). Skips help against that. They also keep units distinct that would otherwise come to compute the same function
 ([Orhan and Pitkow, 2018](https://arxiv.org/abs/1701.09175)). Appendix A counts such units: [Redundant units (singularities)](A_skips.ipynb#redundant-units-singularities).
 
 ### Forty-eight layers, five ways
@@ -656,7 +656,7 @@ $n\sigma^2\frac{\pi-1}{2\pi}$. Then $W^\top$ multiplies this energy by $n\sigma^
 
 $$\frac{\tfrac12\,n\sigma^2}{n\sigma^2\,\frac{\pi-1}{2\pi}} = \frac{\pi}{\pi-1} \approx 1.21^2.$$
 
-Its length grows by $1.21$ per layer. The scale $\sigma$ has cancelled: no choice of it helps. [Yang et al. (2019)](https://arxiv.org/abs/1902.08129) derive this explosion in general.
+So the gradient's length grows by a factor of $1.21$ per layer. The scale $\sigma$ has cancelled: no choice of it helps. [Yang et al. (2019)](https://arxiv.org/abs/1902.08129) derive this explosion in general.
 """
 
 
@@ -685,11 +685,11 @@ computed([per_layer(growth_below("batch", s)) for s in five]).claim(
 
 # %% [markdown]
 r"""
-This stack is four times as wide as our network. The card's interval does not contain the derived factor of $1.21$: the measured growth is a little faster. With 64 images, as here, appendix B finds more than half of the excess at [the lowest norm](B_batch.ipynb#where-batchnorms-gradient-grows). With 1,024 images the average growth is close to the derived factor, and with noise patches in place of images it is below that factor.
+This stack is four times as wide as our network. The card's interval does not contain the derived factor of $1.21$: the measured growth is a little faster. Appendix B finds that with 64 images, as here, [the lowest norm](B_batch.ipynb#where-batchnorms-gradient-grows) alone accounts for more than half of this excess. It also varies the input: with 1,024 images the average growth per layer is close to the derived factor, and with noise in place of images it is below that factor.
 
 With the norm, signal and gradient are no longer mirror images as in the first figure: the signal keeps its size and the gradient grows. So one learning rate must serve a first and a last matrix whose gradients differ by powers of
-ten (the table of three numbers gives their ratio). That is probably why BatchNorm alone fails. To be sure, one would have to repair only the gradients, which we did not try. With LayerNorm there is no such growth, because it takes its mean over the units of one image, and BatchNorm over the images of a batch. The entries of $W$ have mean 0, so the units of one image have a mean near 0, and there is little to
-subtract. But images that point in similar directions give a unit similar values, and so a large mean over the batch. LayerNorm therefore divides the gradient's energy by $n\sigma^2$ times the second moment $\frac12$. That half cancels the half that ReLU removes, and the factor is 1. We did not train LayerNorm alone.
+ten (the table of three numbers gives their ratio). That is probably why BatchNorm alone fails. To be sure, one would have to repair only the gradients, which we did not try. With LayerNorm there is no such growth, because the two norms subtract different means. BatchNorm's mean runs over the images of a batch. Images that point in similar directions give a unit similar values, so this mean is large, and the variance that is left to divide by is smaller than the second moment. LayerNorm's mean runs over the units of one image. The entries of $W$ have mean 0, so this mean is near 0, and there is little to
+subtract. LayerNorm therefore divides the gradient's energy by $n\sigma^2$ times the whole second moment $\frac12$. This cancels the factor of $\frac12$ from the ReLU, so the factor per layer is 1. We did not train LayerNorm alone.
 
 With BatchNorm, then, the skip saves the gradient and the norm saves the stream. Could small branches save the stream as well?
 
@@ -930,8 +930,8 @@ moved = {
 r"""
 ### Smoothness of the loss landscape
 
-Santurkar et al. explain the benefit by a smoother *landscape*. Take the weights at some point of the training and move along the negative gradient. How far can you go before the gradient points in a different direction? All three networks
-were trained at learning rate 0.01, at which all three learn. The noise is held fixed during such a walk. A walk of $\eta$ moves the weights by $\eta$ times the gradient. The gradient part of a training step is a walk of 0.01, and momentum, which
+Santurkar et al. explain the benefit by a smoother *landscape*. Take the weights at some point of the training and move along the negative gradient. How far can you go before the gradient points in a different direction? A *walk* of $\eta$ moves the weights by $\eta$ times the gradient. We walk in all three networks (no norm, BatchNorm, and shaken BatchNorm),
+trained at learning rate 0.01, at which all three learn. In the shaken network the noise is held fixed during a walk. The gradient part of a training step is a walk of 0.01, and momentum, which
 adds up about ten gradients, makes the step up to 0.1 long.
 
 | question | choices | ours |
@@ -978,12 +978,12 @@ further.claim(
 # %% [markdown]
 r"""
 A gradient that changes less along a walk allows a longer step. That fits the larger learning rates that BatchNorm allows, and the noise does not spoil this advantage. The figure cannot show
-whether it is the cause.
+whether it is the reason for those larger learning rates.
 
 ## Where it goes wrong
 
-**The shortcut leaves too late.** In a much-copied repository of CIFAR models it left *after* norm and
-rectifier ([the line](https://github.com/kuangliu/pytorch-cifar/blob/e68081ee8c3830db03dada650383b7779dc5224f/models/resnet.py#L66); [issue 9](https://github.com/kuangliu/pytorch-cifar/issues/9), and the author agreed). **The ReLU overwrites the skip.** `nn.ReLU(inplace=True)`
+**The shortcut leaves too late.** In a much-copied repository of CIFAR models the shortcut was taken *after* norm and
+rectifier, and not from the stream ([the line](https://github.com/kuangliu/pytorch-cifar/blob/e68081ee8c3830db03dada650383b7779dc5224f/models/resnet.py#L66); [issue 9](https://github.com/kuangliu/pytorch-cifar/issues/9), and the author agreed). **The ReLU overwrites the skip.** `nn.ReLU(inplace=True)`
 at the start of a branch overwrites its input. After a norm, which has made a copy, this is harmless. Without the norm it changes the *skip*, too. This happened in a
 VQ-VAE ([its line](https://github.com/rosinality/vq-vae-2-pytorch/blob/4d2dbc0e073f033675843225dd7436550f9d6a47/vqvae.py#L85), [issue](https://github.com/rosinality/vq-vae-2-pytorch/issues/60)) and in an improved ResNet ([its line](https://github.com/iduta/iresnet/blob/babdc4f5946f64905710cd64a5bd6c164a805c9e/models/iresnet.py#L78), [pull request](https://github.com/iduta/iresnet/pull/2)). Nothing crashes, but the check of exercise 1 notices:
 """
