@@ -11,14 +11,14 @@ r"""
 # BatchNorm vs LayerNorm
 
 **Question.** A network with BatchNorm learns to read digits with 32 images per step. With two images its accuracy is lower, whatever the
-learning rate. A network with LayerNorm keeps its accuracy, and a convolutional network with BatchNorm learns even then.
-Which numbers should share a mean, and why does BatchNorm fail one network and not the other?
+learning rate. A network with LayerNorm keeps its accuracy, and a convolutional network with BatchNorm learns even with two images.
+Which numbers should share a mean, and why does BatchNorm fail only in the first network?
 
 <details><summary>In short (contains spoilers)</summary>
 
 - Norms differ in which values share a mean. BatchNorm pools one channel over examples and positions, LayerNorm the features of one token.
-- The number of those values matters, not the number of images. A norm over only two values keeps little more than a sign. With a large $\varepsilon$, most of the lost accuracy comes back.
-- A language model pools hundreds of values, and there the two losses are nearly equal. The argument for LayerNorm is a different one: with BatchNorm a token's output depends on future tokens.
+- The number of those values matters, not the number of images. A norm over only two values keeps little more than a sign. A large $\varepsilon$ softens this sign, and brings back most of the accuracy lost at two images per step.
+- In a language model BatchNorm pools hundreds of values, and its loss is nearly equal to LayerNorm's. The argument for LayerNorm is a different one: with BatchNorm a token's output depends on future tokens.
 
 </details>
 """
@@ -143,8 +143,8 @@ r"""
 | InstanceNorm ([Ulyanov et al., 2016](https://arxiv.org/abs/1607.08022)) | $L$ | $L$ | example and channel |
 | GroupNorm, $G$ groups ([Wu and He, 2018](https://arxiv.org/abs/1803.08494)) | $C/G$ channels, and $L$ | $C L / G$ | example and group |
 
-The five rows have four names, because "LayerNorm" names two averages. Below, it averages over one token's features, unless we say otherwise. It is not "InstanceNorm for text", as *Exploring the Transformer*, part 14, has it:
-InstanceNorm would average over time. All rows of the table are the same function, applied over different axes. For GroupNorm the channel axis is first split into groups. Appendix B [draws them as books and pages](B_batch.ipynb#who-is-averaged-books-and-pages).
+The five rows have four names, because "LayerNorm" names two averages. Below, LayerNorm averages over one token's features, unless we say otherwise. It is not "InstanceNorm for text", as *Exploring the Transformer*, part 14, has it:
+InstanceNorm would average one feature over all positions of the text. All rows of the table are the same function, applied over different axes. For GroupNorm the channel axis is first split into groups. Appendix B [draws them as books and pages](B_batch.ipynb#who-is-averaged-books-and-pages).
 """
 
 
@@ -437,7 +437,7 @@ the same number of images, about four times the training set, in batches of 128 
 
 <details><summary>How we tuned and evaluated</summary>
 
-For each norm and batch size we choose among seven learning rates over three decades with one seed, and evaluate with five other seeds. The learning rates are proportional to the batch size.
+For each norm and batch size we choose among seven learning rates over three decades with one seed, and evaluate with five other seeds. The seven learning rates are given for 32 images per step. For other batch sizes each of them is multiplied by the batch size over 32.
 
 </details>
 """
@@ -531,7 +531,7 @@ compare("LayerNorm | 128", "BatchNorm | 128", "test.loss").claim(
 r"""
 ## Why two images break it
 
-With 128 images per step BatchNorm does slightly better than LayerNorm, as the second card shows (its verdict is weak). With two images it fails. There are four possible causes. *The learning rate* is ruled out already: we tried seven for BatchNorm and plotted the best.
+With 128 images per step BatchNorm does slightly better than LayerNorm, as the second card shows (its verdict is weak). With two images it fails. We consider four possible causes: the learning rate, the evaluation mode, a vanishing gradient, and an output that is only a sign. *The learning rate* is ruled out already: we tried seven for BatchNorm and plotted the best.
 
 **Evaluation.** BatchNorm is often blamed for the gap between its modes: it is trained with a batch's statistics and tested with running ones. So
 we test the same networks both ways.
@@ -640,7 +640,7 @@ compare("BatchNorm, ε = 0.1 | 2", "BatchNorm | 2").claim(
 
 # %% [markdown]
 r"""
-Our criterion was an interval entirely above 0.2, and the interval begins just below 0.2. Still, the wider step by itself closes most of the gap. So the sign function is at least part of the cause. By the formula a wide step makes the largest gradients smaller and the small ones larger, and it lets outputs show *how much*. We cannot say which of the three effects helps. Appendix B asks whether [the noise of a batch](B_batch.ipynb#the-noise-of-a-batch) is good for anything.
+Our criterion was an interval entirely above 0.2, and the interval begins just below 0.2. Still, the wider step by itself closes most of the gap. So the sign function is at least part of the cause. By the formula a wide step has three effects: it makes the largest gradients smaller, it makes the small ones larger, and it lets the output show *how much* more of a feature an image has. We cannot say which of them helps. Appendix B asks whether [the noise of a batch](B_batch.ipynb#the-noise-of-a-batch) is good for anything.
 
 ## The same batch of two in a CNN
 
@@ -682,7 +682,7 @@ count as few. The section on fluctuations measures this in our CNN.
 ## In a language model
 
 We now train a small language model. It has six blocks of width 32, with a norm before each sublayer, and is trained on 20 characters of text per parameter. The runs belong to the *ladder*, the experiment grid that all chapters share: the same recipes at several model sizes. This is the smallest size. A batch has 16 windows of 32 characters, and
-BatchNorm pools all their tokens: $m = 16\cdot32 = 512$. In the transformers of [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) BatchNorm does harm. We try seven learning rates with LayerNorm and five with BatchNorm, choose the best with one seed, and evaluate with five others. The figure shows up to three seeds.
+BatchNorm pools all their tokens: $m = 16\cdot32 = 512$. In the transformers of [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) BatchNorm does harm. We try seven learning rates with LayerNorm and five with BatchNorm, choose the best with one seed, and evaluate with five others. The figure shows this search, with two more seeds near LayerNorm's best learning rate.
 """
 
 # %%
@@ -777,7 +777,7 @@ exact(max(leak.values()), tolerance=1e-6).claim(
 
 # %% [markdown]
 r"""
-Does the model *use* the leak? If it does, its loss on the same windows must be lower in training mode, where the statistics depend on the future, than in evaluation mode. A skip leaks nothing: appendix A has [the proof](A_skips.ipynb#does-a-skip-leak-what-the-mask-hides).
+Does the model *use* the leak? If it does, its loss on the same windows must be lower in training mode, where the statistics depend on the future, than in evaluation mode. (Skips, which one might suspect as well, leak nothing: appendix A has [the proof](A_skips.ipynb#does-a-skip-leak-what-the-mask-hides).)
 """
 
 # %%
@@ -796,11 +796,11 @@ trusted, and a model left in training mode gives answers that depend on the othe
 
 ### Do batch statistics fluctuate more in text?
 
-Shen et al. name this as the reason for BatchNorm's trouble in language. How much does the mean of a feature over $m$ values vary from batch to batch?
+Shen et al. name large fluctuations of the batch statistics as the reason for BatchNorm's trouble in language. How much does the mean of a feature over $m$ values vary from batch to batch?
 
 $$\text{fluctuation} = \frac{\operatorname{Var}(\text{batch mean})}{\operatorname{Var}(\text{feature})} \cdot m .$$
 
-Independent values give 1. Values that resemble each other within a batch give more: such a batch *counts* as only $m / \text{fluctuation}$ independent values. A batch that is more evenly mixed than by chance gives less than 1: if all digits had equally much ink, their mean ink would not vary. We
+Independent values give 1. Values that resemble each other within a batch give more: such a batch *counts* as only $m / \text{fluctuation}$ independent values. Values that balance each other within a batch better than by chance give less than 1: if every image had the same amount of ink, only spread differently over its pixels, the batch mean of the ink would not vary at all. We
 compute the fluctuation at the inputs of the CNN's three norms, and at the input of the language model's last norm.
 """
 
@@ -836,7 +836,7 @@ measure_fluctuation(of_batch, -1).claim(
 # %% [markdown]
 r"""
 This does not refute Shen et al., who measured a different quantity in different models. The strongest fluctuation is at the *CNN's* last norm, where positions of one image resemble each other. Only there do the 128 values count as far fewer, though still
-as more than two. In the language model, whose windows come from anywhere in the text, all values count at the last norm.
+as more than two. In the language model, whose windows come from anywhere in the text, the 512 values at the last norm count as no fewer than 512 independent ones.
 
 ## PowerNorm, RepBN and PRepBN
 
@@ -932,7 +932,7 @@ exact(max(off), tolerance=1e-5).claim(
 
 # %% [markdown]
 r"""
-At $d = 512$ the factor is $\sqrt{511/512} \approx 0.999$. At $d = 8$ it is $\sqrt{7/8} \approx 0.935$, which a test detects. Last, *Transformer Anatomy*, part 7, passes
+The factor on this card is $\sqrt{511/512} \approx 0.999$ at $d = 512$. At $d = 8$ it is $\sqrt{7/8} \approx 0.935$, which a test detects. Last, *Transformer Anatomy*, part 7, passes
 a bfloat16 tensor to a float32 `nn.LayerNorm`. On a CPU that works, but on a GPU PyTorch [raises an error](https://github.com/pytorch/pytorch/issues/138128), according to a report.
 """
 
@@ -1065,8 +1065,8 @@ the equal lengths were used: RMSNorm has the property too.
 - **Which numbers go into the mean?** BatchNorm averages one channel over examples and positions. A transformer's LayerNorm averages the features of one token. GroupNorm ranges from the LayerNorm of
   images, which averages over positions, too, to InstanceNorm. All have the same formula and the same Jacobian, of rank $m - 2$. <!-- 01-one-formula-four-axes 01-group-norm-limits 01-one-jacobian 01-rank-m-minus-two -->
 - **Why do two images break one network and not the other?** Over two values a norm is nearly a sign: it has almost no gradient nearly everywhere, and a huge gradient at the step. A larger $\varepsilon$
-  widens the step, and most of the lost accuracy came back. In a CNN each mean is taken over more values, and the CNN did not fail here, but it differs in more than that
-  number. At the CNN's last norm its 128 values count as fewer. These runs do not show whether that explains why the ResNet-50 suffers. <!-- 01-bn-fails-at-batch-2 01-gradient-dies-at-two 01-wide-eps-repairs-batch-2 01-bn-wins-in-a-cnn-at-batch-2 01-text-fluctuates-after-training -->
+  widens the step, and most of the lost accuracy came back. In our CNN each mean is taken over 128 values instead of two, and BatchNorm did not fail there. But a CNN differs from a perceptron in more than that
+  number, and at the CNN's last norm the 128 values count as far fewer independent ones. These runs do not show whether this also explains why Wu and He's ResNet-50 suffers. <!-- 01-bn-fails-at-batch-2 01-gradient-dies-at-two 01-wide-eps-repairs-batch-2 01-bn-wins-in-a-cnn-at-batch-2 01-text-fluctuates-after-training -->
 - **Which norm should a language model use?** LayerNorm, but not because of the loss: with tuned learning rates BatchNorm's loss comes close. But in training BatchNorm makes tokens depend on the future
   and on other examples, and it needs masks and a second mode. LayerNorm's output depends on one token
   only. <!-- 01-lm-layer-beats-batch 01-batch-norm-leaks-the-future 01-layer-norm-leaks-nothing -->
