@@ -11,8 +11,8 @@ r"""
 # RMSNorm
 
 **Question.** LayerNorm subtracts a token's mean and divides by its standard deviation. [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) and Llama
-only divide, by the root mean square. Add 10 to every embedding: LayerNorm's output stays the same, RMSNorm's changes, and a model
-with a textbook variance in bfloat16 hardly learns. What does subtracting the mean do, and when may a norm skip it?
+only divide, by the root mean square. Add 10 to every channel: LayerNorm's output stays the same, RMSNorm's changes, and a LayerNorm model
+with textbook variances in bfloat16 hardly learns. What does subtracting the mean do, and when may a norm skip it?
 
 <details><summary>In short (contains spoilers)</summary>
 
@@ -108,8 +108,8 @@ for name, token in {"a": a, "b": b, "a + 10": a + 10, "b + 10": b + 10}.items():
 
 # %% [markdown]
 r"""
-Under RMSNorm both $a + 10$ and $b + 10$ come close to $(1, 1, 1, 1)$. The two tokens differ only in their deviations from the mean. These were 5/9 of the
-energy (the sum of squares), and are now 5/149 of it. LayerNorm's outputs are unchanged. Everything that can go wrong without the subtraction is in this
+Under RMSNorm both $a + 10$ and $b + 10$ come close to $(1, 1, 1, 1)$. The two tokens differ only in their deviations from the mean. In $a$ and $b$ these deviations make up 5/9 of the
+energy (here the sum of squares), in $a + 10$ and $b + 10$ only 5/149 of it. LayerNorm's outputs are unchanged. Everything that can go wrong without the subtraction is in this
 picture.
 
 ### What the subtraction removes
@@ -211,7 +211,7 @@ show(rms_norm)
 
 # %% [markdown]
 r"""
-The backward pass is one step shorter, too. Let $y$ be the output and $g$ its gradient. RMSNorm removes from $g$ the part along $y$, since a longer $x$ changes nothing.
+The backward pass, too, is one step shorter than LayerNorm's. We leave out the gains: here $g$ is the gradient of the loss with respect to the output $y$. RMSNorm removes from $g$ the part along $y$, since a longer $x$ changes nothing.
 LayerNorm also removes the mean of $g$.
 """
 
@@ -444,10 +444,10 @@ separately, which brings a little of the mean back.
 
 ### When the mean is large
 
-So we give tokens a mean: we add an *offset* of 10 to every channel of every embedding, in the six-block model of size S. Embeddings start with an RMS of 1. So a token's RMS is now
+Trained tokens have hardly any mean, so we give them one: we add an *offset* of 10 to every channel of every embedding, in the six-block model of size S. Embeddings start with an RMS of 1. So a token's RMS is now
 about 10, nearly all of it mean, and the differences between tokens reach the matrices ten times smaller. Matrices ten times as large would compensate for
-that, and so would embeddings ten times as large. But Adam moves a weight by about one learning rate per step, however small the gradient is. So this
-takes ten times as many steps, or ten times the learning rate.
+that, and so would embeddings ten times as large. But Adam moves a weight by about one learning rate per step, however small the gradient is. So making them ten times as
+large takes ten times as many steps, or ten times the learning rate.
 """
 
 # %%
@@ -461,7 +461,7 @@ plain_rate, its_rate = next(iter(of_plain.where(stage="first").by("lr"))), tunin
 
 # %% [markdown]
 r"""
-With five other seeds we evaluate every learning rate from the plain model's best to the best with the offset. We train the model without the offset at the same learning rates,
+With five other seeds we evaluate every learning rate from the best one without the offset to the best one with it. We train the model without the offset at the same learning rates,
 so that only the offset differs:
 """
 
@@ -533,8 +533,8 @@ replace(plain_test.improvement_over(test[its_rate]), estimate=cost).tuned(
 
 # %% [markdown]
 r"""
-With the offset the best learning rate is larger, though not ten times as large. For RMSNorm an offset acts like a smaller learning rate. At low learning rates the loss with the offset is higher.
-At learning rates that are too high for models without the offset, it is lower than the loss of either norm without the offset. But part of the cost remains at every learning rate, and we cannot say why.
+With the offset the best learning rate is larger, though not ten times as large. For RMSNorm an offset acts like a smaller learning rate. At low learning rates the loss is higher with the offset than without it.
+At learning rates that are too high for models without the offset, the loss with the offset is lower than that of either norm without it. But even the lowest loss with the offset is higher than the lowest loss without it, and we cannot say why.
 And the best learning rate is known only as a range: among the learning rates that we evaluated with five seeds, the two highest can hardly be distinguished. So the card's interval also contains
 the uncertainty from choosing the learning rate with one seed.
 
@@ -650,7 +650,7 @@ combine(max, *(rest_at[rate] / stream_at[rate] for rate in between)).claim(
 r"""
 **The offset does not make the blocks outgrow the mean.** The rest of the stream does grow, but with the learning rate. At the same learning rate it is smaller at the end with the offset than without it: slightly at the lowest of these learning rates, and far smaller at the highest. **How much of
 the mean the blocks subtract depends on the learning rate.** The first blocks remove most of the mean at a low learning rate and hardly any of it at a high one, and later blocks add some back. We did not measure whether the matrices that read the
-stream learn to ignore the rest of the mean. Real embeddings have no constant of 10. The experiment shows the failure from which LayerNorm's subtraction
+stream learn to ignore the mean that is left. Real embeddings have no constant of 10. The experiment shows the failure from which LayerNorm's subtraction
 protects.
 
 *By hand.* A probe reports an RMS of 13 and a mean of 12 for a token. What is the mean's share of its energy? And how many times smaller are differences between tokens after RMSNorm than after LayerNorm?
@@ -692,14 +692,14 @@ plots.table(
 
 # %% [markdown]
 r"""
-Part 7 of the article series *Transformer Anatomy* ([errata](errata.md)) blames the subtraction $x_i - \mu$. But the two-pass formula subtracts the mean, too, and gets the variance right here. The cause is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract. Its mean square is a sum of
+Part 7 of the article series *Transformer Anatomy* ([errata](errata.md)) blames the subtraction $x_i - \mu$ for inaccurate variances in bfloat16. But the two-pass formula subtracts the mean, too, and gets the variance right here. The cause is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract. Its mean square is a sum of
 positive numbers, and such a sum cannot cancel. The statistic is safe, but the output is not: at a mean of 30 standard deviations all outputs are near 1, where steps of $2^{-7}$ are coarse compared with differences of $1/30$.
 
 ### One-pass variance at a mean of 30
 
 Wider tokens do not help. Give 4,096 channels the standard deviation 1 and the mean 30: the mean square is near 901
 and the squared mean near 900, where bfloat16's numbers are 4 apart. So their difference is a multiple of 4: 0, 4
-or −4, and never 1. Move the mean with the slider:
+or −4, and never 1. After the question, move the mean with the slider:
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -857,8 +857,8 @@ computed(np.polyfit(np.log(xs), np.log([line[m] for m in xs]), 1)[0]).claim(
 r"""
 Kernels that read a row once but accumulate in float32 move the cliff from 16 to 4096 standard deviations.
 They do not remove it. Two passes do not remove it, either: $\delta$ is at most half the distance between two numbers of the format, and beyond
-$2^p$ standard deviations, 256 in bfloat16, that is a standard deviation or more. A mean close to a representable number
-causes almost no error. A mean half-way between two such numbers causes the largest error: if it is large enough, the computed variance is about twice the true one. In the table,
+$2^p$ standard deviations, 256 in bfloat16, half this distance is a standard deviation or more. A mean close to a representable number
+causes almost no error. A mean half-way between two such numbers causes the largest error: if such a mean is large enough, the computed variance is about twice the true one. In the table,
 $\sigma^2$ is the variance of the token as stored, which rounding has already changed.
 """
 
@@ -972,9 +972,9 @@ its input and output may both be in bfloat16, as in fused kernels. Appendix D ha
 
 ### Small print: ε and the last rounding
 
-**Where ε is added.** The paper prints no ε. PyTorch, [Llama](https://arxiv.org/abs/2302.13971),
+**Where ε is added.** Zhang and Sennrich's paper prints no ε. PyTorch, [Llama](https://arxiv.org/abs/2302.13971),
 [T5](https://arxiv.org/abs/1910.10683) and Gemma divide by $\sqrt{\mathrm{RMS}^2 + \epsilon}$.
-The authors' torch code divides by $\mathrm{RMS} + \epsilon$. For a token of ordinary size the two agree. Near zero both are linear
+Zhang and Sennrich's torch code divides by $\mathrm{RMS} + \epsilon$. For a token of ordinary size the two agree. Near zero both are linear
 maps, with the slopes $1/\sqrt\epsilon$ and $1/\epsilon$: at $\epsilon = 10^{-6}$ these are a thousand and a million. The difference matters at
 padding, and wherever weights move between code bases. (`nn.RMSNorm(eps=None)` is another trap: it means
 the machine epsilon of the format in which it computes, $2^{-23}$ for half precision and float32, $2^{-52}$ for float64.)
@@ -1259,11 +1259,11 @@ occurs: the mean square falls anywhere between two numbers of the format.
   <!-- 03-pre-layer-becomes-pre-rms 03-token-mean-is-small-rms 03-rms-equals-layer-on-text -->
 - **When the subtraction is missed.** It is missed where tokens consist mostly of their mean. RMSNorm then needs a larger learning rate, and its loss is still higher.
   Its first blocks remove most of the mean at a low learning rate and hardly any of it at a high one. The offset does not make the blocks outgrow the mean: at the same
-  learning rate the rest of the last stream is smaller with the offset than without it. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
+  learning rate the stream after the last block, minus its mean, is smaller with the offset than without it. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
 - **How the number format matters.** One formula, $\frac1d\sum x_i^2 - \mu^2$, has no digits left at a mean of $2^{p/2}$ standard
   deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$: their error is the square of the rounding error of the mean.
   RMSNorm's mean square has no cliff. It is limited only by the range of the format: in float16 its squares overflow from 256 on. Ordinary
-  tokens have too little mean for the two cliffs. But at a high learning rate the stream itself can grow so large that its squares overflow in float16, as without the offset in the last row of the table of streams.
+  tokens have too little mean to reach either cliff. But at a high learning rate the stream itself can grow so large that its squares overflow in float16: the last row of the table of streams has such a stream, in the model without the offset.
   <!-- 03-one-pass-error-grows-as-the-square 03-one-pass-loses-the-variance 03-two-passes-and-rms-are-safe 03-bf16-layer-is-harmless-on-ordinary-activations -->
 - **How to check a port.** Check where ε is added, when the result is rounded, and whether the gain is stored as $1 + w$. A mistake in any
   of the three leaves all shapes correct. <!-- 03-eps-outside-is-steeper 03-cast-first-rounds-twice 03-checks-name-every-slip -->
