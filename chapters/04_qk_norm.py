@@ -11,8 +11,8 @@ r"""
 # QK-Norm
 
 **Question.** A vision transformer of eight billion parameters trains well for thousands of steps, then diverges ([Dehghani et al., 2023](https://arxiv.org/abs/2302.05442)): in attention
-each token looks at a single other token. The cure was a norm on queries and one on keys.
-But in this Pre-Norm model the input of attention *is* normalized. Why must queries and keys be normalized again, and what does that cost?
+each token now looks at a single other token. The cure was a norm on queries and one on keys.
+But in this Pre-Norm model the input of attention *is* normalized. Why must queries and keys be normalized again, and at what cost?
 
 <details><summary>In short (contains spoilers)</summary>
 
@@ -85,7 +85,7 @@ Gemma 3, Qwen 3 and OLMo 2 all have norms on queries and keys ([Gemma Team, 2025
 An attention logit is a dot product, divided by the root of the head's width $d_k$: $\ell = q\cdot k/\sqrt{d_k}$.
 We use one pair throughout: $q = (4, -2, 2, 0)$ and $k = (2, 0, 4, 2)$. The dot product is
 $8 + 0 + 8 + 0 = 16$, and $\ell = 16/2 = 8$. Two more keys have logits of 0, and the softmax chooses
-among the three keys. Now let training make the query twenty times as long. The table compares $q$ with $20\,q$, without a norm and with each of two norms on query and key:
+among the three keys. Now let training make the query twenty times as long. The table compares $q$ with $20\,q$, without a norm and with each of two norms on query and key. (Its last two columns are explained below it.)
 """
 
 
@@ -147,7 +147,7 @@ $e^{-\Delta}$, so $1 - p_{\max} \le (T-1)\,e^{-\Delta}$, and
 
 $$\text{slope} = 1 - \sum_j p_j^2 \;\le\; 1 - p_{\max}^2 \;\le\; 2\,(1 - p_{\max}) \;\le\; 2\,(T-1)\,e^{-\Delta}.$$
 
-The Jacobian is symmetric and has no negative eigenvalue, so its largest eigenvalue is at most their sum, the trace. The Jacobian therefore multiplies a gradient by at most the slope. Hence the gradient that reaches queries and keys falls *exponentially* with the gap. For our pair the bound is $4e^{-8}$, about a
+The Jacobian is symmetric and has no negative eigenvalue, so its largest eigenvalue is at most the sum of all eigenvalues, which is the trace, our slope. The Jacobian therefore multiplies the length of a gradient by at most the slope. Hence the gradient that reaches queries and keys falls *exponentially* with the gap. For our pair the bound is $4e^{-8}$, about a
 thousandth. For the long query it is $4e^{-160}$. The bound holds for random rows:
 """
 
@@ -250,7 +250,7 @@ exact(reach(rms_norm), tolerance=1e-6).claim(
 # %% [markdown]
 r"""
 One can read that QK-Norm bounds the logits by $1/\sqrt{d_k}$ and so eliminates saturation. This confuses two methods. Unit vectors without gains eliminate
-saturation, together with any sharp choice: with $1/\sqrt{d_k}$ their line ends near zero at every position of the slider. RMSNorm allows a hard choice. With gains near 1 it still keeps logits from differing by hundreds.
+saturation, together with any sharp choice. The gains of the slider do not bring it back: with $1/\sqrt{d_k}$ the line of unit vectors ends near zero at every position. RMSNorm allows a hard choice. With gains near 1 it still keeps logits from differing by hundreds.
 
 ### Temperature
 
@@ -263,7 +263,7 @@ A cosine lies between −1 and 1. A softmax can choose only if the cosine is mul
 | RMSNorm, LayerNorm | $\sqrt{d_k}$, times the two gains | $\sqrt{d_k}$: 8 for $d_k=64$ |
 
 Our pair has the cosine $2/3$, and RMSNorm makes it $2\cdot\tfrac23=\tfrac43$. With every gain of $q$ and of $k$ at 3 the logit becomes
-$3\cdot3$ times as large, 12. In general the bound is $\sqrt{d_k}$ times the largest gain of $q$ times the largest of $k$, and
+$3\cdot3$ times as large, 12. In general the bound is $\sqrt{d_k}$ times the largest gain of $q$ times the largest of $k$. So training raises it only through these gains, and
 a gain moves by about $\eta$ per step.
 
 ## The gradient of a matrix whose scale does not matter
@@ -481,9 +481,9 @@ The runs belong to the book's *ladder*, the grid of runs that all chapters share
 10 % warm-up, a linear decay of the learning rate, and the gradient clipped at 1. *Pre-Norm* and *QK-Norm* both have a norm before every sublayer. QK-Norm has two more, on queries and keys.
 
 We tune each model's learning rate with seeds that we do not use for evaluation. With one tuning seed
-the best learning rate, 0.01, is the same for both models. The next figures are at ten times that rate, 0.1.
+the best learning rate is 0.01 for both models. The next figures are at ten times that rate, 0.1.
 
-The section *Each at its own rate* uses three tuning seeds wherever those runs are complete. With three, QK-Norm's best learning rate is a little higher. That section also adds two settings: W is size S with a weight decay of 0.1 on matrices, and size M has width 64 and 6,000 steps.
+The later section *Each at its own rate* tunes more carefully: it uses three tuning seeds wherever the runs of all three are complete. By these, QK-Norm's best learning rate is a little higher. That section also adds two settings: W is size S with a weight decay of 0.1 on matrices, and size M has width 64 and 6,000 steps.
 
 ### One rate, three models
 
@@ -517,7 +517,7 @@ plots.loss_curves(
 
 # %% [markdown]
 r"""
-Here are the same losses as text. Pre-Norm at its best learning rate, Pre-Norm at ten times that rate, and QK-Norm at that higher rate continue the same beginning of a sentence. At every character we draw the next one from the model's probabilities, always with the same seed.
+What do such losses mean in text? Pre-Norm at its best learning rate, Pre-Norm at ten times that rate, and QK-Norm at that higher rate continue the same beginning of a sentence. At every character we draw the next one from the model's probabilities, always with the same seed.
 """
 
 # %%
@@ -651,7 +651,7 @@ growth("QK-Norm").claim(
 
 # %% [markdown]
 r"""
-The second cause said two things: no gradient passes a one-hot row, and queries and keys no longer change. The last is wrong: the logits go on growing, so queries and keys do change. We did not test the cause of the growth. Perhaps $W_q$ and $W_k$ move, because Adam turns even a tiny
+The second cause said two things: no gradient passes a one-hot row, and queries and keys no longer change. The second of these is wrong: the logits go on growing, so queries and keys do change. We did not test the cause of the growth. Perhaps $W_q$ and $W_k$ move, because Adam turns even a tiny
 gradient into full steps. Perhaps only the gain $g$ grows, which enters the logit twice and gets a gradient through the values as well.
 
 ### Soft-capping only the logits
@@ -683,7 +683,7 @@ gain. Gemma 2 uses $c = 50$ ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118
 # %% [markdown]
 r"""
 So the logits cause a good part of the damage, but only a part. Before the cap
-the raw logits grow as they do without it. Logits beyond $\pm c$ are all mapped to about $\pm c$, so those on one side can be neither ranked nor corrected: the slope of the tanh there is nearly zero. That may be why the cap does not repair everything, but we did not test it.
+the raw logits grow as they do without it. Logits far above $c$ are all mapped to about $c$, and those far below $-c$ to about $-c$. Within each group they can be neither ranked nor corrected: the slope of the tanh there is nearly zero. That may be why the cap does not repair everything, but we did not test it.
 Appendix C compares [Gemma 2 with Gemma 3, and a cap with and without QK-Norm](C_zoo.ipynb#gemmas-two-answers-to-large-logits), with tuned learning rates.
 """
 
@@ -695,7 +695,7 @@ lab.train_live(Experiment(base, {"arm": arms, "seed": seeds}))
 r"""
 ### Each at its own rate
 
-What is QK-Norm worth at learning rates that people choose? We tuned both models, and a third model
+What is QK-Norm worth at learning rates that people choose? We tuned Pre-Norm, QK-Norm and, in place of the model with the soft cap, a model
 without any norm.
 """
 
@@ -758,15 +758,15 @@ for where, (name, said) in strict.items():
 # %% [markdown]
 r"""
 With tuned learning rates the two losses are close: QK-Norm's improvement is small compared with the value of attention itself.
-In variant W it cannot be distinguished from zero, because the uncertainty about the best learning rate alone is nearly as large. The benefit of the norm is in the right half of the figure: high learning rates become usable, though the loss there is higher than at the best rate. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure exactly that, as
+With weight decay (variant W) the improvement cannot be distinguished from zero: the uncertainty about the best learning rate alone is not much smaller than the improvement. The benefit of the norm is in the right half of the figure: high learning rates become usable, though the loss there is higher than at the best rate. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure exactly that, as
 *learning-rate sensitivity*, and find the same in models more than a hundred times our size.
 
 In variant W we tried only learning rates near the best one, so these runs do not show the effect of the norm at high learning rates with decay.
 
 ### Unit vectors
 
-Does any bound suffice? At the learning rate 0.01 we compare unit vectors, with the usual $1/\sqrt{d_k}$
-and no learned factor, with RMS vectors and gains.
+Does any bound suffice? At the learning rate 0.01 we compare two models. One has unit vectors, the usual $1/\sqrt{d_k}$
+and no learned factor. The other is QK-Norm, which has RMS vectors and gains.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -1110,9 +1110,9 @@ r"""
 - **Why is Pre-Norm not enough?** It normalizes the input of a gain and two matrices. Without weight decay nothing bounds their product, and the softmax puts it into an exponent. <!-- derived -->
 - **What follows from that?** At the learning rate 0.1, ten times the best, the largest logit is far more than ten times as large, and attention becomes one-hot. None of our six runs diverged, including the tuning run: the loss climbs, falls again late and only a little, and is finally higher than that of trigram counts. The
   logits go on growing after the softmax is saturated. These runs do not show why the vision transformer diverged. <!-- 04-logits-outgrow-the-rate 04-entropy-collapses 04-failure-is-a-plateau 04-saturated-logits-keep-growing -->
-- **What does the norm bound?** It bounds the lengths of queries and keys. RMSNorm bounds logits by $\sqrt{d_k}$ times two gains. Unit vectors without gains forbid any sharp
+- **What does the norm bound?** It bounds the lengths of queries and keys. RMSNorm bounds logits by $\sqrt{d_k}$ times the largest gain of $q$ and times the largest gain of $k$. Unit vectors without gains forbid any sharp
   choice. <!-- 04-rms-allows-sharp-attention 04-unit-vectors-forbid-sharp-attention -->
-- **What does the norm cost?** It costs few operations, and at size S nothing in loss: with both models tuned, QK-Norm's loss there is a little lower than Pre-Norm's. The card gives the difference at size M. With weight decay the difference could not be distinguished from zero. At rate 0.1, where Pre-Norm fails, QK-Norm trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-ahead-with-decay 04-qk-norm-helps-at-a-high-rate -->
+- **What does the norm cost?** It costs few operations, and at size S nothing in loss: with both models tuned, QK-Norm's loss there is a little lower than Pre-Norm's. The first card of *Each at its own rate* gives the difference at size M. With weight decay the difference could not be distinguished from zero. At rate 0.1, where Pre-Norm fails, QK-Norm trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-ahead-with-decay 04-qk-norm-helps-at-a-high-rate -->
 - The gradient of a matrix that a norm follows is orthogonal to the matrix. Without decay the matrix grows, and each step turns it less. Weight decay fixes the angle of a step (we tested this without momentum), and so acts as a second learning rate. <!-- 04-gradient-is-orthogonal-to-the-weight 04-decay-sets-the-angle -->
 
 ## To carry away
