@@ -666,8 +666,8 @@ less["RMS 0.014"].claim(
 r"""
 Small embeddings cost most in the two recipes without a norm on the stream. The norm does not make small embeddings better than large ones: it *repairs* at least a part of the loss that they cost. If embeddings are multiplied by $\sqrt d$, or normalized, there is less to repair.
 
-The cosine in the slider's figure does not predict the order of the two recipes with a norm on the stream. HybridNorm\* keeps less of a small token than
-HybridNorm, and yet we did not find its loss to be higher.
+The cosine in the slider's figure does not predict the order of the two recipes with a norm on the stream. HybridNorm\* preserves less of a small embedding than
+HybridNorm does, and yet we did not find its loss to be higher.
 
 ### Small embeddings that can grow
 
@@ -1195,7 +1195,7 @@ r"""
 
 - **Equations.** $Y = X + \mathrm{MHA}_{QKV}(X)$ with norms on queries, keys and values; $X' = N(Y) + \mathrm{FFN}(N(Y))$.
 - **Variant.** HybridNorm\*: the first block has Pre-Norm's input norm, too, and Pre-Norm's feed-forward sublayer.
-- **When to use it.** Use HybridNorm where embeddings enter small. Compare it with QKV-Pre, which has the same attention.
+- **When to use it.** Use HybridNorm if embeddings enter the stream with a small RMS. Compare it with QKV-Pre, which has the same attention.
 - **Cost.** It adds three small norms in attention. Its improvement depends on initialization and embeddings.
 
 | symptom | cause | remedy |
