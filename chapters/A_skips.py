@@ -664,7 +664,7 @@ On digits v1 already has the higher loss with 20 layers ([table](A_skips.ipynb#d
 ## What may stand on the shortcut
 
 [He et al. (2016b)](https://arxiv.org/abs/1603.05027) put five things on the shortcut of a 110-layer ResNet v1, and all had a higher error on CIFAR-10 than the identity's 6.61 % (Table 1). *Exploring the Transformer*, part 14, concludes that beyond 100 layers identity shortcuts are "the
-only effective method". [Srivastava (2025)](https://rupeshks.cc/blog/skip.html) objects that gated skips train as well. With the gate $T$ of a highway, and $h$, $k$ as in $x \leftarrow \mathrm{relu}(h(x) + k(x)\odot N(f(x)))$:
+only effective method". [Srivastava (2025)](https://rupeshks.cc/blog/skip.html) objects that networks with gated skips can be trained, too. With the gate $T$ of a highway, and $h$, $k$ as in $x \leftarrow \mathrm{relu}(h(x) + k(x)\odot N(f(x)))$:
 
 | name | shortcut $h(x)$ | factor $k(x)$ |
 | --- | --- | --- |
