@@ -725,7 +725,7 @@ exact(moved, tolerance=1e-3).claim(
 
 # %% [markdown]
 r"""
-*Our runs.* We put each norm at every position of a norm in the book's decoder of 80,000 parameters and train it for 3,200 steps on text. We choose among five learning rates with one seed and evaluate with five others. LayerNorm's runs are those of the experiment grid that [all chapters share](01_batchnorm_vs_layernorm.ipynb#in-a-language-model) (the *ladder*), where two more rates were tried, and two more seeds near the best one. The same rate was best for all of them, and we use it for RepBN, too. PRepBN follows the recipe for images.
+*Our runs.* In the book's decoder of 80,000 parameters we replace every norm by each of these norms in turn, and train it for 3,200 steps on text. We choose among five learning rates with one seed and evaluate with five others. LayerNorm's runs are those of the experiment grid that [all chapters share](01_batchnorm_vs_layernorm.ipynb#in-a-language-model) (the *ladder*), where two more rates were tried, and two more seeds near the best one. The same rate was best for all of them, and we use it for RepBN, too. PRepBN follows the recipe for images.
 
 *The authors' settings.*
 
@@ -913,7 +913,7 @@ The published training lengths, and divergence at the published sizes, are *out 
 
 ### Which norms violate causality
 
-BatchNorm in training does ([chapter 01, In training mode BatchNorm leaks future tokens](01_batchnorm_vs_layernorm.ipynb#in-training-mode-batchnorm-leaks-future-tokens)), and so do RepBN and PRepBN. PowerNorm's forward pass does so only during the warm-up. Afterwards $\phi$ comes from earlier steps. Its backward pass always divides by the root of the batch's mean. There $\phi$ counts as a constant, and a running correction replaces the gradient that would flow through it.
+BatchNorm violates causality in training mode ([chapter 01, In training mode BatchNorm leaks future tokens](01_batchnorm_vs_layernorm.ipynb#in-training-mode-batchnorm-leaks-future-tokens)), and so do RepBN and PRepBN. PowerNorm's forward pass does so only during the warm-up. Afterwards $\phi$ comes from earlier steps. Its backward pass always divides by the root of the batch's mean. There $\phi$ counts as a constant, and a running correction replaces the gradient that would flow through it.
 """
 
 # %%
@@ -1194,7 +1194,7 @@ eight, one = (right["random labels", "LayerNorm", n] for n in (8, 1))
 
 # %% [markdown]
 r"""
-*What we find.* The theorem says that suitable weights exist. Training found them for most points of the rings (in some runs for all) and for a part of the random labels. On both tasks networks with four LayerNorms have the highest accuracy in the figure. We did not detect that eight fit more random labels than one by the 0.05 of the criterion. Results of deep stacks vary widely from seed to seed.
+*What we find.* The theorem says that suitable weights exist. Training found such weights for most points of the rings (in some runs for all of them) and for some of the random labels. On both tasks networks with four LayerNorms have the highest accuracy in the figure. We did not detect that eight fit more random labels than one by the 0.05 of the criterion. Results of deep stacks vary widely from seed to seed.
 The table has the networks whose best learning rate was the highest of seven. For random labels, training at the next rate gives a higher loss, yet more points are labelled correctly. On rings the next higher rate, beyond our grid, gives a lower training loss, with one LayerNorm and with four. In the figure, with one LayerNorm on rings fewer points are labelled correctly than by always predicting the more common class, so a part of the curve's rise may come from our grid of rates.
 
 ## InstanceNorm: contrast, brightness, style
