@@ -371,7 +371,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-At the first step the gradients of Pre-Norm and of most recipes related to Post-Norm are even. In recipes with a norm on attention's write, before the addition, and in LNS and Sub-LN, the gradient of the first block is three to four times that of the last, and in KEEL it is far more. By step 100 Post-Norm's first block has the smaller gradient, and with twelve blocks the difference is larger than with six. We do not see B2T change that, and ResiDual changes it a little at most (one table row of many, not a tested claim). KEEL reverses it from the start.
+At the first step the gradients of Pre-Norm and of most recipes related to Post-Norm are even. In recipes with a norm on attention's write, before the addition, and in LNS and Sub-LN, the gradient of the first block is three to four times that of the last, and in KEEL it is far more. By step 100 Post-Norm's first block has the smaller gradient, and with twelve blocks the difference is larger than with six. We do not see that B2T changes this, and ResiDual changes it at most a little (one table row among many, not a tested claim). KEEL reverses it from the start.
 
 Peri-LN's paper reports steadier gradients than those of other layouts. Here, at step 100, its gradients differ more between first and last block than Pre-Norm's:
 """
