@@ -109,7 +109,7 @@ plots.table(
 r"""
 The last three columns concern norms. A *one-pass* variance is $E[x^2] - E[x]^2$. Chapter 03 derives when this difference has no correct digits left: [Limited precision: bfloat16, float16, FP8](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8).
 
-**An ε can vanish.** The sum under the root must be a number of the format that computes it. An all-zero token shows whether it is:
+**An ε can vanish.** The sum under the root must be a number of the format that computes it. For an all-zero token this sum is ε alone, so its output shows whether ε survives in a format:
 """
 
 # %%
