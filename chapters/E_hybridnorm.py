@@ -1328,7 +1328,7 @@ for $n$ parameters has three unknowns. Two sizes give $\alpha$ only for a chosen
 
 $$\alpha(E) = \frac{\ln(\mathcal L_1 - E) - \ln(\mathcal L_2 - E)}{\ln n_2 - \ln n_1}.$$
 
-And only the size should change. In the paper the number of tokens per parameter changes, too:
+Moreover, the two models should differ only in size. In the paper the number of tokens per parameter changes, too:
 """
 
 # %%
