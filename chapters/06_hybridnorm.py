@@ -146,12 +146,12 @@ Two related recipes appear throughout the chapter. HybridNorm\* changes the firs
 $Y = X + \mathrm{MHA}_{QKV}(N(X))$ and $X' = Y + \mathrm{FFN}(N(Y))$. QKV-Pre has HybridNorm's attention and Pre-Norm's
 feed-forward sublayer: $Y = X + \mathrm{MHA}_{QKV}(X)$, $X' = Y + \mathrm{FFN}(N(Y))$. It is the fairest baseline, because it differs from HybridNorm only in the skip of the second half.
 
-The name is misleading. The paper calls the second half of HybridNorm's block "Post-Norm in the FFN". In a classical Post-Norm block the norm after the *feed-forward* layer
-is $N(Y + \mathrm{FFN}(Y))$. HybridNorm's norm is the one that classically follows *attention*, and the one after the feed-forward is missing.
-In this paper "Post" for a half means $X' = N(Y) + \mathrm{FFN}(N(Y))$: skip and branch both read the normalized stream.
+The paper's name for the second half, "Post-Norm in the FFN", is misleading. A classical Post-Norm block has two norms on the stream: one after attention and, in $N(Y + \mathrm{FFN}(Y))$, one after the *feed-forward* layer.
+HybridNorm's norm on the stream is the one that classically follows *attention*, and the one after the feed-forward is missing.
+So where this paper writes "Post" for a half, read $X' = N(Y) + \mathrm{FFN}(N(Y))$: skip and branch both read the normalized stream.
 
-Two consequences follow. The second half is invariant to the scale of $Y$, as the card below tests. And attention computes the same output for every scale of
-$X$: $N(tXW) = N(XW)$ for $t > 0$, if $\epsilon = 0$. The scale of $X$ matters only in the sum $X + \mathrm{MHA}$, relative to the output of attention.
+A norm ignores the scale of its input: $N(tXW) = N(XW)$ for $t > 0$, if $\epsilon = 0$. This has two consequences. The second half is invariant to the scale of $Y$, as the card below tests. And attention, which normalizes queries, keys and values, computes the same output for every scale of
+$X$. So the scale of $X$ matters only in the sum $X + \mathrm{MHA}$, relative to the output of attention.
 """
 
 # %%
@@ -189,7 +189,7 @@ $W_Q, W_K, W_V$. So
 
 $$\text{Pre-QKV-Post} \equiv \text{HybridNorm}, \qquad \text{Pre-QKV-Pre} \equiv \text{QKV-Pre}:$$
 
-each pair can compute exactly the same functions. For the same reason HybridNorm\*'s first block is, as a function, a QKV-Pre block.
+each pair can compute exactly the same functions. For the same reason HybridNorm\*'s first block is, as a function, a QKV-Pre block. The first card below tests this, and the second asks which rows of Table 4 are better than HybridNorm's.
 """
 
 # %%
@@ -237,23 +237,23 @@ exact(ahead["c4"]).claim(
 
 # %% [markdown]
 r"""
-The first pair has published perplexities of 20.13 and 20.00, and the second pair has 19.97 and 19.96
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The recipes of the second pair are the two that the last card counts as better than plain HybridNorm on C4.
+In the published table, Pre-QKV-Post has a perplexity of 20.13, and HybridNorm, which can compute the same functions, has 20.00. Pre-QKV-Pre has 19.97, and QKV-Pre has 19.96
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The recipes of this second pair are the two that the last card counts as better than plain HybridNorm on C4.
 
-The two recipes of a pair differ only in how the gains
-train, in $\epsilon$ and by chance. Yet the rows of the first pair differ by $\ln(20.13/20.00) = 0.0065$ nats per
+Within a pair, results can differ only because the gains
+train differently, because of $\epsilon$ and by chance. Yet the rows of the first pair differ by $\ln(20.13/20.00) = 0.0065$ nats per
 token. That is nearly half of HybridNorm's whole improvement over Pre-Norm, $0.0149$ nats.
 
 ### How much of a token is left
 
-How much of a token is still in the stream after several sublayers? This depends on how large the token was at first. Before training, let embeddings have RMS $c$, and let every sublayer output have RMS $w$, at
+How much of a token is still in the stream after several sublayers? This depends on how large the token was at first. Before training, let embeddings have RMS $c$, and let every sublayer output have an RMS $w$ well below 1, at
 right angles to everything else. After $m$ sublayers Pre-Norm's stream has the mean square $c^2 + m\,w^2$, and the cosine between the stream and the
 token's own embedding is
 
 $$\frac{c}{\sqrt{c^2 + m\,w^2}} \quad\text{(Pre-Norm)}, \qquad\qquad \approx \frac{c}{\sqrt{c^2 + w^2}} \quad\text{(HybridNorm)}.$$
 
 In HybridNorm only *one* output competes with the embedding. Then the first norm on the stream rescales token and output together to
-RMS 1, and from there on outputs are small in comparison. In HybridNorm\* three outputs compete: the two of its first block and that of the second block's
+RMS 1, and from there on an output of RMS $w$ is small in comparison. In HybridNorm\* three outputs compete: the two of its first block and that of the second block's
 attention. An embedding of RMS 1 is large compared with an output under all these recipes. A small embedding is not, and it drowns in the outputs that compete with it.
 
 The next figure shows the cosine in models that have not been trained. Move the slider:
@@ -384,9 +384,9 @@ Before we compare recipes, we check that the models are trained long enough. The
 r"""
 ### Trained long enough to be ranked?
 
-A comparison of norms inside attention means something only if attention matters to the models. Two losses serve as yardsticks: that of *trigram counts*, which predict a character from the two before it, and that of the same model without attention. If the models are trained long enough, their losses are below the first and far below the second.
+A comparison of norms inside attention means something only if attention matters to the models. Two losses serve as yardsticks: that of *trigram counts*, which predict a character from the two before it, and that of the same model without attention. If the models are trained long enough, their losses are lower than that of trigram counts and far lower than that of the model without attention.
 
-All runs below, except those of twelve blocks, belong to the experiment grid that this book's chapters share (the *ladder*). Its models have six blocks and are trained for at least 3,200 steps, on 20 characters per parameter. Their size is S (about 80,000 parameters) and often also M (about 300,000). We tuned the learning rate of each recipe with seeds that are not used for evaluation.
+All runs below, except those of the section [Twelve blocks](06_hybridnorm.ipynb#twelve-blocks), belong to the experiment grid that this book's chapters share (the *ladder*). Its models of size S (about 80,000 parameters) and size M (about 300,000) have six blocks and are trained for at least 3,200 steps, on 20 characters per parameter. Only the variants D and D24 in the next table have more blocks. We tuned the learning rate of each recipe with seeds that are not used for evaluation.
 [How we know](06_hybridnorm.ipynb#how-we-know) compares this setting with the paper's.
 """
 
@@ -452,7 +452,7 @@ ladder.improvement(climbed, "hybrid").claim(
 r"""
 At size M HybridNorm's loss is lower than Pre-Norm's. At size S the interval contains zero. Our models are far smaller than the paper's, so the card gives no verdict on Table 4 and is marked *out of range*.
 
-Where does the improvement come from? There are four possible sources, which we examine in turn, with large embeddings and with small ones.
+Where does the improvement come from? There are four possible sources, which we examine in turn. The cards are for embeddings of RMS 1 unless they say otherwise, and a table after the fourth source has the small embeddings as well.
 
 **1. Chance.** The two pairs of rows in Table 4 that can compute the same functions differ by 0.0065 and 0.0005 nats ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With one run per row,
 chance, $\epsilon$ and a redundant gain together can amount to nearly half of the improvement. The table alone cannot rule out chance. Several seeds per recipe can, and all our comparisons have them.
@@ -486,7 +486,7 @@ r"""
 QKV-Pre reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to this: at both sizes the interval of the second card contains zero.
 The improvement is small compared with the value of attention itself, as the row without attention in the table above shows. It is larger at learning rates that are too high (chapter 04). All sixteen rows of Table 4 are in appendix E: [Table 4: sixteen placements](E_hybridnorm.ipynb#table-4-sixteen-placements).
 
-**3. The norm on the stream.** In the paper, its effect depends on the order of the changes. Added to norms on queries, keys and values it improves nothing: the perplexity is 19.96 without it and 20.00 with it. Added to plain Pre-Norm, which gives the row Pre-Post, it brings half of the improvement, from 20.30 to 20.15
+**3. The norm on the stream.** In the paper, its effect depends on the order of the changes. If norms on queries, keys and values are there already, it improves nothing: the perplexity is 19.96 without it (QKV-Pre) and 20.00 with it (HybridNorm). If it is added to plain Pre-Norm, which gives the row Pre-Post, it brings half of the improvement, from 20.30 to 20.15
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [both orders](E_hybridnorm.ipynb#table-4-sixteen-placements).
 
 What does this norm add here to norms inside attention? We compare QKV-Pre with HybridNorm\*. Their first blocks can compute the same functions, so the two recipes differ only in the norm on the stream. The first card is for embeddings of RMS 1, and the second, at size S only, for embeddings of RMS $0.014$:
@@ -534,7 +534,7 @@ plots.table(
 r"""
 For the first block (HybridNorm to HybridNorm\*) all three of our intervals contain zero.
 
-With small embeddings the whole improvement, in the last row, is about as large as the published one. But its parts are not the published parts. In the paper the step from
+With small embeddings the whole improvement, from Pre-Norm to HybridNorm\* (the last row of the table), is about as large as the published one. But the steps that add up to it are not the published steps. In the paper the step from
 QKV-Pre to HybridNorm, which puts a norm on the stream, brought nothing, whereas with our smallest embeddings it seems to lower the loss. So we have not found the source of the paper's improvement. Our intervals are
 wide: no single step is known well, and with small embeddings we trained only size S.
 
@@ -739,14 +739,14 @@ plots.table(
 
 # %% [markdown]
 r"""
-The embeddings do grow: after training they enter with an RMS near 1 or above, as the first of these cards says. HybridNorm's loss is still lower than Pre-Norm's, so HybridNorm's improvement does not need the fixed multiplier.
+The embeddings do grow: after training they enter with an RMS near 1 or above, as the first of this section's three cards says. HybridNorm's loss is still lower than Pre-Norm's, so HybridNorm's improvement does not need the fixed multiplier.
 
 But the parts of the improvement differ even more from the published ones. In the paper, the step from QKV-Pre to HybridNorm, which puts a norm on the stream, brought nothing. Here, judging by the means, it accounts for the whole improvement. So the fixed multiplier does not explain why our table and the paper's disagree.
 Other differences remain. The released code ties the output matrix to the embedding, Table 4 has one learning rate for all rows, and for most rows the initialization is not named. Our embeddings are multiplied by $\sqrt d$, so a step of Adam moves them $\sqrt d$ times as far. We tested none of these differences with embeddings that grow.
 
-How much small embeddings cost Pre-Norm depends on the fixed multiplier. With that multiplier, Pre-Norm's mean loss rose. With embeddings that are drawn small and can grow it did not, as the last number of the last card shows.
+How much small embeddings cost Pre-Norm depends on the fixed multiplier. With the multiplier, Pre-Norm's mean loss is higher than with embeddings of RMS 1. With embeddings that are drawn small and can grow it is not: the last number in the third card's sentence, Pre-Norm's loss with large embeddings minus that with small ones, is not negative.
 
-We had not expected the main result of that card. With embeddings that are drawn small and can grow, HybridNorm reaches a lower loss than with embeddings of RMS 1, and the difference is larger than that between most recipes of this book. We do not know why. So the way in which embeddings enter is a part of the recipe, although no drawing of a block shows it.
+We had not expected the main result of the third card. With embeddings that are drawn small and can grow, HybridNorm reaches a lower loss than with embeddings of RMS 1, and the difference is larger than that between most recipes of this book. We do not know why. So the way in which embeddings enter is a part of the recipe, although no drawing of a block shows it.
 """
 
 # %% tags=["mechanism", "remove-cell"]
@@ -758,7 +758,7 @@ lab.train_live(Experiment(ladder.configure_run(drowned, 0.00562, 0, ladder.LOOKS
 r"""
 ### Other initializations
 
-Does HybridNorm's improvement depend on the initial weights? The paper's Table 3 has two recipes and three initializations, with one run each. The *Normal* initialization draws all matrices with one standard deviation. *Depth-Scaled* divides the output of layer $\ell$ by $\sqrt{2\ell}$, and *Megatron* shrinks all outputs alike. We trained the same two recipes from three initializations as well, with Xavier's in place of Normal. The next figure compares our runs with that table.
+Does HybridNorm's improvement depend on the initial weights? The paper's Table 3 has two recipes and three initializations, with one run each. The *Normal* initialization draws all matrices with one standard deviation. *Depth-Scaled* draws the output matrices of layer $\ell$ smaller by a factor of $\sqrt{2\ell}$, and *Megatron* draws those of all layers smaller by one and the same factor. We trained the same two recipes from three initializations as well, with Xavier's in place of Normal. The next figure compares our runs with that table.
 """
 
 # %%
@@ -937,8 +937,8 @@ The paper explains HybridNorm by its gradients. It takes one head and bounds the
 [Appendix A](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem).) The paper reads its bounds as follows: with norms on queries, keys and values, a gradient depends only on its own matrix and $W_O$.
 
 That is true of the bounds, but not of the gradient itself. It contains the attention weights, and these
-depend on both $W_Q$ and $W_K$. The output, however, is invariant to the *scale* of $W_Q$, $W_K$ or $W_V$. It follows, as chapter 04 derives for queries, with
-many heads, mask and rotation, that
+depend on both $W_Q$ and $W_K$. The output, however, is invariant to the *scale* of $W_Q$, $W_K$ or $W_V$. Two equations follow. Chapter 04 derives them for queries, and they also hold with
+many heads, a mask and rotation:
 
 $$\langle W, \nabla_W\mathcal L\rangle = 0, \qquad \nabla\mathcal L(tW) = \tfrac1t\,\nabla\mathcal L(W) \quad (t > 0).$$
 
@@ -1021,13 +1021,13 @@ exact((typed(other) - typed(batch))[0].abs().max(), tolerance=1).claim(
 
 # %% [markdown]
 r"""
-**The name** suggests $N(Y + \mathrm{FFN}(Y))$, or, as [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) describe it, *blocks* that alternate.
+**The name** is easily misread: as $N(Y + \mathrm{FFN}(Y))$ in the second half, or, as [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) describe it, as whole *blocks* that alternate. (In the check below these are Pre-Norm and Post-Norm blocks in turn.)
 
 **HybridNorm\*** is an
 override on the command line of the authors' code. Without it, the code's configuration trains plain HybridNorm. In your own code, pass each block its index: otherwise every block is built like the
 first one.
 
-**The norms inside attention** may be taken over the full width, come after the rotation, or leave out the values.
+**The norms inside attention** have three typical mistakes: they run over the full width and not over each head, they come after the rotation and not before it, or the values have none.
 
 We give the book's checker eight wrong blocks, and tell it which recipe each is meant to be:
 """
@@ -1167,7 +1167,7 @@ These results of the paper are beyond the range of our models:
 | Table 4, early version | QK-Post diverges | 400 billion tokens are 95,367 steps; it may diverge at any of them ([3,200 steps](E_hybridnorm.ipynb#table-4-sixteen-placements)) |
 | Table 2, early version | HybridNorm\* is better in a mixture of experts of 6.9B: average 66.12 against 64.95 | size; a small mixture is in [appendix E](E_hybridnorm.ipynb#a-mixture-of-experts) |
 | Table 5, early version | HybridNorm\* has 19.52 at 29 layers | 29 layers; twelve and 24 blocks are in [appendix E](E_hybridnorm.ipynb#table-5-depth) |
-| version 4 | 7B: loss 2.430 against 2.469, with one more norm. 1.2B: plain HybridNorm's average 59.18, *below* Pre-Norm's 59.56; HybridNorm\*'s is 60.67 | size, benchmarks |
+| version 4 | 7B: the paper's recipe, with one more norm, has a loss of 2.430, and Pre-Norm has 2.469. 1.2B: averaged over benchmarks, plain HybridNorm has 59.18, *below* Pre-Norm's 59.56, and HybridNorm\* has 60.67 | size, benchmarks |
 """
 
 # %% [markdown]
