@@ -16,9 +16,9 @@ How can the place of one norm decide whether a transformer survives its first hu
 
 <details><summary>In short (contains spoilers)</summary>
 
-- At initialization the two placements behave alike. In the first steps both write the same vector, the letter frequencies, into every token.
-- Pre-Norm adds this constant to each token's own content. Post-Norm divides the sum by its size after every write, and that content with it. At a high learning rate
-  little of the content is left. A Post-Norm model that is *given* the letter frequencies keeps the content and reaches a lower loss.
+- At initialization the two placements behave alike. In the first steps both write the letter frequencies into the stream: one vector, the same for every token.
+- Pre-Norm adds this constant to each token's own content. Post-Norm also divides the sum by its size after every write, so the content becomes smaller each time. At a high learning rate
+  little of it is left. A Post-Norm model that is *given* the letter frequencies keeps the content and reaches a lower loss.
 - This is not a complete cure: when training at such a high learning rate goes on for longer, many runs get stuck anyway.
 - With each placement at its own best learning rate, a preliminary evaluation finds their losses within 0.02 nats of each other at six blocks. At twelve and at 24 blocks Post-Norm's loss is higher. (The verdict at twelve is weak: leaving out one run changes it.)
   Pre-Norm tolerates learning rates above its best one.
@@ -154,8 +154,8 @@ Post-Norm divides it by $\sqrt2$: the write *and* the old token are both smaller
 
 <details><summary>Answer</summary>
 
-Pre-Norm's stream is $x + 2c = (3, -1, 1, -3)$, at $\arctan\tfrac12 \approx 26.6°$. Post-Norm adds $c$ to $(2, 0, 0, -2)/\sqrt2$, two vectors of equal length: their sum lies halfway
-between them, at half of 45°. Divided by its RMS, $\sqrt{2 + \sqrt2} \approx 1.85$, it is about $(1.31, -0.54, 0.54, -1.31)$.
+Pre-Norm's stream is $x + 2c = (3, -1, 1, -3)$, at $\arctan\tfrac12 \approx 26.6°$. Post-Norm adds $c$ to $(2, 0, 0, -2)/\sqrt2$. These two vectors have equal length and an angle of 45° between them, so their sum lies halfway
+between them, at 22.5° to each. Divided by its RMS, $\sqrt{2 + \sqrt2} \approx 1.85$, it is about $(1.31, -0.54, 0.54, -1.31)$.
 
 </details>
 
@@ -352,7 +352,7 @@ off["Pre-Norm"].claim(
 
 # %% [markdown]
 r"""
-Under Pre-Norm the token's part of the stream is a twelfth as long as the constant's, which later layers can still read. Under Post-Norm it is a few ten-thousandths as long, too little to be read.
+Under Pre-Norm the token's part of the stream is a twelfth as long as the constant's part, and later layers can still read it. Under Post-Norm it is a few ten-thousandths as long as the constant's part, too little to be read.
 The gradient fades with the token: with $J_f = 0$ each norm divides it as well, by $\sqrt2$ at first, and by nearly 2 once the stream points along $c$.
 
 Would a real network write a constant? At first it should. The easiest thing to learn
@@ -372,8 +372,8 @@ The section [How we know](02_pre_and_post_norm.ipynb#how-we-know) checks these r
 Each model has six blocks of width 32, LayerNorm, GELU, rotary positions, and Xavier's initialization with gain ½. We train for only 150 steps of Adam with `betas=(0.9, 0.98)`,
 on 16 windows of 32 characters per step, because Post-Norm's trouble begins early. The learning rate of $0.025$, chosen because Post-Norm fails at it, falls linearly after any warm-up.
 
-The loss of a model that knows only how frequent each character is can be computed from the text. It is the *plateau* of letter frequencies. A
-run is **stuck** unless its final loss is at least a tenth of a nat lower than that. The tenth is our choice.
+The loss of a model that knows only how frequent each character is can be computed from the text. It is the *plateau* of letter frequencies. If a
+run's final loss is lower than that by at least a tenth of a nat, the run has learned more. Otherwise we count it as **stuck**. The tenth is our choice.
 """
 
 
@@ -479,9 +479,10 @@ r"""
 **What came out.** By step 20 the tokens of most Post-Norm runs are nearly the same vector, so the model gives the same answer at every position. Hardly any gradient reaches the first block.
 With warm-up, and under Pre-Norm, the median token share dips and recovers. Nothing becomes infinite: some Post-Norm runs spike in the first panel, and then settle near the plateau.
 
-Table entries are medians over the runs. For the identity path $r$ is averaged over tokens.
+In the other Post-Norm runs without warm-up, up to several per cent of the stream's squared length still distinguishes tokens, and yet their losses stay near the plateau. So in *most* stuck runs, but not in all, the tokens have merged.
+(The table's entries are medians over the runs. For the identity path $r$ is averaged over tokens.)
 
-In the other Post-Norm runs up to several per cent of the stream still distinguishes tokens, and yet they stay near the plateau. So in *most* stuck runs, but not in all, the tokens have merged. What makes the tokens disappear? There are four suspects.
+What makes the tokens disappear? There are four suspects.
 
 ### Suspect 1: gradients that vanish from the start
 
@@ -540,8 +541,8 @@ r"""
 ### Suspect 3: large gradients in the last layer
 
 [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) prove that at initialization the gradient of the last feed-forward matrix is at most of the
-order of $d\sqrt{\ln d}$ under Post-Norm and of $d\sqrt{\ln d/L}$ under Pre-Norm, for $L$ blocks. Pre-Norm's $\sqrt L$
-comes from its final norm. Their proof assumes Xavier's initialization. The stream then grows like $\sqrt L$, and the final norm divides by it. Without that norm the gradient should not fall with depth.
+order of $d\sqrt{\ln d}$ under Post-Norm and of $d\sqrt{\ln d/L}$ under Pre-Norm, for $L$ blocks. Pre-Norm's factor $1/\sqrt L$
+comes from its final norm: with Xavier's initialization, which the proof assumes, the stream grows like $\sqrt L$, and the final norm divides by it. Without the final norm the gradient should not fall with depth.
 **What we did:** measure the gradient in Pre-Norm models of 6 and of 24 blocks at initialization, with the final norm and without it.
 """
 
@@ -789,7 +790,7 @@ r"""
 **The constant also causes the plateau, but not alone.** If Post-Norm is given the frequencies, the mean final loss is lower by much more than the criterion's tenth of a nat, and almost none of the twenty new short runs is stuck. Does a model that already knows the frequencies merely have less to learn? No: Pre-Norm gains practically nothing from them
 (the card's control). We did not try whether a *learned* bias of the logits would do the same.
 
-But of the longer runs, whose learning rate stays high for longer, half get stuck although they were given the frequencies. Of the thirty short runs that were given them (ten from the measurements at step 20, twenty new ones), some get stuck, too. The table lists these short runs:
+But of the longer runs, whose learning rate stays high for longer, half get stuck although they were given the frequencies. Of the thirty short runs that were given them (ten from the measurements at step 20, twenty new ones), a few get stuck, too. The table lists the stuck ones:
 """
 
 # %%
@@ -843,7 +844,7 @@ rank.after(given.measure("test.loss")).claim(
 
 # %% [markdown]
 r"""
-**What came out.** In these runs the tokens stay distinct, and in most of them the gradient still reaches the first block. Yet the more a run's norms had divided by step 20, the higher was its final loss. (Norms divide by more when writes have grown, so this may be an effect of the writes.) The token share shows no such relation. In the two other settings the result is less clear ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
+**What came out.** In these runs the tokens stay distinct, and in most of them the gradient still reaches the first block. Yet the larger the factor by which a run's norms divided the stream at step 20, the higher was its final loss. (Norms divide by more when writes have grown, so this may be an effect of the writes.) The token share shows no such relation. In the two other settings the result is less clear ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
 
 **A shared constant is one way onto the plateau; writes that go on growing seem to be another.**
 The first is a cause: removing it changed the outcome. The second is only a correlation: no run changes only the division.
@@ -931,10 +932,10 @@ r"""
 
 A plateau at one learning rate is an anecdote, and a hundred steps are not a full training run. From here on the runs are those of the *ladder*, the shared grid of experiments
 that the book's chapters use. Its models read 20 characters per parameter and have RMSNorm, SwiGLU, warm-up over a tenth of the steps for every method,
-gradients clipped at 1, and Megatron's initialization unless we say otherwise. Its model sizes are called *rungs*. Size S has our six blocks of width 32 and 3,200 steps.
-Size M has width 64, windows of 64 and 6,000 steps. The variants D and D24 are size S with twelve and 24 blocks.
+gradients clipped at 1, and Megatron's initialization unless we say otherwise. Its sizes and their variants are called *rungs*. Size S has our six blocks of width 32 and 3,200 steps.
+Size M has six blocks of width 64, windows of 64 and 6,000 steps. The variants D and D24 are size S with twelve and 24 blocks.
 
-**What we did.** First we trained one run of each of five recipes at five learning rates, all with warm-up. Then, at the second highest of these rates, we trained five seeds of Post-Norm and of Pre-Norm.
+**What we did.** First we trained five recipes at five learning rates, one run for each recipe and rate, all with warm-up: Pre-Norm, Post-Norm, Post-Norm from Xavier's weights, a model without norms, and the "normalized skip" $x \leftarrow N(x) + f(N(x))$, to which we return in [Where it goes wrong](02_pre_and_post_norm.ipynb#where-it-goes-wrong). Then, at the second highest of these rates, we trained five seeds of Post-Norm and of Pre-Norm.
 """
 
 # %%
@@ -1005,7 +1006,7 @@ show_explorer(
 # %% [markdown]
 r"""
 **What came out.** At the second highest learning rate Post-Norm stays on the plateau in spite of warm-up, whereas Pre-Norm still trains.
-Would a stuck run escape in the end? None of the ladder's Post-Norm runs at this rate did in 3,200 steps, and none of the longer runs without the frequencies did in 600 steps.
+Would a stuck run escape in the end? None of the ladder's Post-Norm runs at this rate escaped in 3,200 steps. Nor did any of the longer Post-Norm runs of the intervention, without the frequencies, in 600 steps.
 
 In translation [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) found
 warm-up insufficient, and a smaller initialization to be the cure. Whether Post-Norm needs warm-up depends on the recipe, the initialization and the learning rate.
@@ -1059,7 +1060,7 @@ post_over_pre.claim(
 
 # %% [markdown]
 r"""
-Post-Norm's loss is higher, but only just. With 24 blocks Post-Norm's loss is higher, at the one width and on the one text that we tried ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
+With twelve blocks Post-Norm's loss is higher, but the interval only just excludes zero. With 24 blocks it is higher, too ([appendix E](E_hybridnorm.ipynb#table-5-depth)). Both results are for one width and one text.
 
 <details><summary>How sure is that?</summary>
 
@@ -1071,7 +1072,7 @@ The interval ends close to zero, and the verdict is weak: leaving out one run ch
 
 A stream to which blocks only add grows. If writes are uncorrelated and of variance $\sigma_f^2$, then $\mathrm{Var}\,x_S = \mathrm{Var}\,x_0 + S\,\sigma_f^2$, and the
 length of a late write, compared with the stream's, falls like $1/\sqrt S$. So late Pre-Norm blocks should turn the stream less. Does it cost less to leave one out?
-**What we did:** remove one block at a time from the trained models of the ladder, and measure the rise of the loss.
+**What we did:** remove one block at a time from the trained models of the ladder, and measure the rise of the loss. *Late* blocks are those of the second half, without the last one.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -1128,7 +1129,7 @@ save(LATE["second half without the last"]).claim(
 r"""
 **What came out.** Leaving out a late block costs Post-Norm more than Pre-Norm, and leaving out an early one costs it less. Averaged over all blocks, the cost is a little lower for Post-Norm on S and M, and a little higher on the deeper variants ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
 
-**Limits.** This does not show that late Pre-Norm blocks are idle: in the figure they cost about as much as the middle ones. Nor does Pre-Norm pay for them in its final loss, which at six blocks is no higher than Post-Norm's. Appendix C trains recipes that were made [against idle late blocks](C_zoo.ipynb#against-idle-late-blocks).
+**Limits.** This does not show that late Pre-Norm blocks are idle: in the figure they cost about as much as the middle ones. And although it costs less to leave out one of Pre-Norm's late blocks, Pre-Norm's final loss at six blocks is no higher than Post-Norm's. Appendix C trains recipes that were made [against idle late blocks](C_zoo.ipynb#against-idle-late-blocks).
 
 ### Seven answers
 
@@ -1182,7 +1183,7 @@ In the first steps Adam moves each weight by about the learning rate, whatever t
 </details>
 <details><summary>Mix-LN: the stream fades in the first quarter only</summary>
 
-*Signal:* the embedding and the first writes fade in the first quarter only. From there on the stream is a plain sum, of fewer writes. Of six blocks one is Post-Norm, and the share is $\tfrac12/\sqrt{11} \approx 0.15$. *Gradient:* the same factor. At 48 blocks the twelve that are Post-Norm cost $2^{-12}$. *First steps:* the first blocks can merge tokens, as in Post-Norm. *Cost:* no more norms than before, and Post-Norm's trouble in a quarter of the stack.
+*Signal:* the embedding and the first writes fade in the first quarter only. From there on the stream is a plain sum, of fewer writes. Of six blocks one is Post-Norm: its two sublayers leave half of the embedding, ten more sublayers add to it, and the share is $\tfrac12/\sqrt{11} \approx 0.15$. *Gradient:* the same factor on the skips. At 48 blocks the twelve that are Post-Norm leave $2^{-12}$. *First steps:* the first blocks can merge tokens, as in Post-Norm. *Cost:* no more norms than before, and Post-Norm's trouble in a quarter of the stack.
 *Wrong if* leaving out a late block cost no more than under Pre-Norm. In our models, which are shallower than the paper's, we could not distinguish the late blocks of the two, though at tuned rates Mix-LN's gradients are more even ([against idle late blocks](C_zoo.ipynb#against-idle-late-blocks)).
 
 </details>
@@ -1324,7 +1325,7 @@ plots.table([{"runs": arm, **count_stuck(arms[arm])} for arm in trio])
 
 # %% [markdown]
 r"""
-**Is the cause the division, or the constant?** The first two rows compare the two kinds of run at equal division: the second row is plain Post-Norm at the first measured step at which its norms have divided by as much as those in the first row. Hardly any gradient reaches its first block even there.
+**Is the cause the division, or the constant?** The first two rows compare the two kinds of run when their norms divide by about equally much. The first row has the runs that were given the frequencies, at step 20. The second row has plain Post-Norm at the first measured step at which its norms divide by at least as much. In the first row the gradient reaches the first block, and in the second hardly any of it does. So the division alone does not explain the difference.
 
 <details><summary>Why at equal division, and what the last row shows</summary>
 
@@ -1452,7 +1453,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Twelve blocks: does a learning rate at which no seed learns count?** One grid step above Post-Norm's best learning rate every seed stayed at the loss of letter frequencies. If that loss takes part in tuning, the interval excludes zero. If it does not, the interval still excludes zero, but only barely, and the verdict is weak. We left it out, after seeing the result ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
+**Twelve blocks: does a learning rate at which no seed learns count?** One grid step above Post-Norm's best learning rate every seed stayed at the loss of letter frequencies. If that loss is used in the tuning, the interval excludes zero. If it is not, the interval still excludes zero, but only barely, and the verdict is weak. The card does not use it. We decided that after seeing the result ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
 
 **Which blocks are late?** The card leaves out the last block. The table also counts it, and averages over all blocks.
 """
