@@ -107,7 +107,7 @@ scales and multiplies by the gain: four operations per value, $16{,}384$ in all,
 
 An H100's data sheet promises $3.35\cdot10^{12}$ bytes per second from memory and $67\cdot10^{12}$ operations in float32
 ([NVIDIA, 2023](https://www.nvidia.com/en-us/data-center/h100/)). So the bytes need $16{,}384/(3.35\cdot10^{12})$ seconds of the whole chip,
-4.9 ns, and the arithmetic needs 0.24 ns. Memory takes twenty times as long. It takes ten times as long where no multiplication is paired with an addition, because the data sheet counts such a pair as two operations.
+4.9 ns, and the arithmetic needs 0.24 ns. Memory takes twenty times as long. (The data sheet counts a multiplication and the addition of its result as two operations. Where they do not come in such pairs, the arithmetic takes twice as long, and memory takes ten times as long as the arithmetic.)
 Processors compute faster than memory supplies them with data: this is called the *memory wall*.
 
 The **arithmetic intensity** of a program is its number of operations per byte. For our row it is $4/4 = 1$. A device has such a number, too, its **ridge**:
@@ -138,7 +138,7 @@ plots.roof(
 # %% [markdown]
 r"""
 There are **four suspects** for the cost of a norm: its arithmetic, its passes over the row (LayerNorm makes
-two), its trips to memory, and the start of a kernel. The roofline rules out the first. *Transformer Anatomy* counts $5d$ operations for LayerNorm, and sum, subtraction, square, sum, scale, gain and shift make $7d$, but nobody waits for them. Nor does float32 inside a kernel cost anything: norms never use the matrix units, and the count above already assumed the float32 rate.
+two), its trips to memory, and the start of a kernel. The roofline rules out the first. *Transformer Anatomy* counts $5d$ operations for LayerNorm, and sum, subtraction, square, sum, scale, gain and shift make $7d$. The difference does not matter, because memory takes longer than either. Nor does float32 inside a kernel cost anything: norms never use the matrix units, and the count above already assumed the float32 rate.
 
 ### One formula, eight kernels
 
@@ -330,8 +330,8 @@ A kernel runs many *programs* at once, each for a few rows. The gradient of $x$ 
 | each program adds to one sum in memory, atomically | $3s$ | programs wait; the sum's last digits change from run to run |
 | a fixed number of programs walks over all rows; each keeps its own sum, added up at the end | $3s$, and a little | registers |
 
-This book's kernels go the third way. The “little” is one row of float32 partial sums per program, written once and read once: $8d$ bytes. An H100's 132 multiprocessors run two programs each. Compared with
-$6d$ bytes for each of 8,192 rows that is $8\cdot264/(6\cdot8192) = 4.3$ per cent.
+This book's kernels go the third way. The “little” is one row of float32 partial sums per program, written once and read once: $8d$ bytes. An H100's 132 multiprocessors run two programs each, 264 in all. Compared with
+the $6d$ bytes (in bfloat16) of each of 8,192 rows that is $8\cdot264/(6\cdot8192) = 4.3$ per cent.
 
 ## Implementation: a kernel, line by line
 
@@ -377,7 +377,9 @@ r"""
 ### Bytes, in an interpreter
 
 Triton can interpret a kernel with NumPy. In the interpreter we count each load and store. The table has activations only: numbers read and written
-for each entry of the input. `dynamic_tanh` is chapter 07's DyT, and `ngpt_update` is chapter 08's step. In the backward pass, a float32 row of more than 8,192 values does not fit on the chip together with the gradients, so both inputs are read twice: 5 numbers are moved in place of 3. At 16,384 our LayerNorm also reads half of the row twice forward, by choice: a whole centred row would leave no room for a second program on the same multiprocessor, and on an H200 two programs were faster.
+for each entry of the input. `dynamic_tanh` is chapter 07's DyT, and `ngpt_update` is chapter 08's step.
+
+Long rows move more. In the backward pass, a float32 row of more than 8,192 values does not fit on the chip together with the gradients. Both inputs are then read twice, and 5 numbers are moved in place of 3. In the forward pass, our LayerNorm reads half of a row of 16,384 values twice. That is a choice: if it kept the whole centred row, a second program would not fit on the same multiprocessor, and on an H200 two programs were faster.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -441,15 +443,15 @@ exact(max(times)).claim(
 
 # %% [markdown]
 r"""
-The second suspect is ruled out: passes over a row on the chip read nothing from memory. "LayerNorm needs three passes over memory, BatchNorm
-one" is true of unfused code only.
+The second suspect is ruled out: passes over a row on the chip read nothing from memory. The statement "LayerNorm needs three passes over memory, BatchNorm
+one" (from the series *Exploring the Transformer*, part 14; see the [errata](errata.md)) is true of unfused code only.
 `add_rms_norm`, which includes the sum of stream and branch, moves 4 activations per value forward and 4 backward, whereas two kernels move 5 and 6.
 
 ### Instructions, without a GPU
 
-A kernel can be *compiled* for a GPU that the machine does not have, here the H100, which compilers call sm_90. Our row gets 256 threads of 16 values each. A thread loads them in
-$16\cdot2/16 = 2$ instructions of 16 bytes, loads the gain in 2 more, and stores its results in 2. The sum takes $\log_2 32 = 5$ exchanges
-in a warp and $\log_2 8 = 3$ over 8 warps. Values are rounded two at a time.
+A kernel can be *compiled* for a GPU that the machine does not have, here the H100, which compilers call sm_90. Our row of 4,096 values gets 256 threads, which are 8 warps. Each thread has 16 values, which are 32 bytes. It loads them in
+2 instructions of 16 bytes each, loads the gain in 2 more, and stores its results in 2. The sum over the row takes $\log_2 32 = 5$ exchanges
+within a warp and $\log_2 8 = 3$ between the warps. Results are rounded two at a time, in 8 instructions.
 """
 
 # %%
@@ -610,8 +612,8 @@ ladder.improvement(climbed, "sandwich").only(sizes.rung).claim(
 
 # %% [markdown]
 r"""
-Here we detect no lower loss: the interval of the difference contains zero. [Kim et al. (2025)](https://arxiv.org/abs/2502.02732) report lower losses with Peri, which normalizes outputs and the embedding, at up to 3.2 billion parameters. See also [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written). At size S the losses of models without norms are little higher than Pre-Norm's
-([chapter 10](10_choosing_a_norm.ipynb)). Pre-Norm's norms allow a higher learning rate:
+Here we detect no lower loss: the interval of the difference contains zero. [Kim et al. (2025)](https://arxiv.org/abs/2502.02732) report lower losses with Peri, which normalizes outputs and the embedding, at up to 3.2 billion parameters. See also [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written). At size S even models without norms have losses that are only a little higher than Pre-Norm's
+([chapter 10](10_choosing_a_norm.ipynb)). But Pre-Norm's norms allow a higher learning rate:
 """
 
 # %%
@@ -769,7 +771,7 @@ take_ratio(min(rivals.values())).claim(
 
 # %% [markdown]
 r"""
-In the forward pass our times agree with the counted bytes, and PyTorch's times are longer. The formula timed here casts its input twice, once for the square and once for the product. It therefore moves more than the nine times of Llama's formula, which casts once. The intervals come from two runs on one GPU and show only how the times vary when one graph is started again and again.
+In the forward pass our times agree with the counted bytes, and PyTorch's times are longer. In steps, the formula timed here moves even more bytes than Llama's formula, which moves nine times those of one kernel. It casts its input twice, once for the square and once for the product, and Llama's casts it once. The intervals come from two runs on one GPU and show only how the times vary when one graph is started again and again.
 QuACK, rows above 8,192 values, float32 and small tensors were not timed.
 
 Without a CUDA graph the *host*, Python on the CPU, must start every kernel. If that takes longer than the kernel runs, the GPU waits:
@@ -792,7 +794,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-Our kernels, the compiler's and Liger's wait for the host, whereas PyTorch's operators and the formula in steps do not. Host times are rough.
+For our kernels, the compiler's and Liger's, the host takes longer than the GPU, so the GPU waits. For PyTorch's operators and the formula in steps it is the other way round. Host times are rough.
 
 QuACK's README ([Dao-AILab, 2025](https://github.com/Dao-AILab/quack)) and pull requests of
 Liger-Kernel, the project of [Hsu et al. (2024)](https://arxiv.org/abs/2410.10989), publish figures for an H100. Do the bytes that we count, divided by the published times, give the printed shares of $3.35$ TB/s?
@@ -828,7 +830,7 @@ exact(max(off)).claim(
 
 # %% [markdown]
 r"""
-They do. The lowest share is that of PyTorch's backward pass, which has a separate kernel for the gain's gradient. This kernel reads everything again, which explains a factor of $5/3$ between it and a good kernel, and both tables show a larger factor.
+They do. The lowest share is that of PyTorch's backward pass, which has a separate kernel for the gain's gradient. This kernel reads everything again. By its bytes PyTorch's backward pass should take $5/3$ times as long as a good one, but in both tables, this one and the one with host times, the factor is larger.
 
 ## A whole model
 
@@ -842,10 +844,10 @@ show(kernel_time, Assumptions)
 # %% [markdown]
 r"""
 We assume that the shortest kernel takes $2\,\mu\mathrm s$ in a CUDA graph
-and $5\,\mu\mathrm s$ where Python starts it. All times in the table of host times are longer. We also assume that a kernel reaches $0.9$ of the bandwidth, a little more than the kernel that flips bits reached.
+and $5\,\mu\mathrm s$ where Python starts it. (All host times in our table above are longer than that.) We also assume that a kernel reaches $0.9$ of the bandwidth, a little more than the kernel that flips bits reached.
 
 For one sequence our 8B model must read 15 GB of weights: $15/3.35 \approx 4.5$ ms at least. Two norms in each of 32 blocks and one at the end are 65 norms. In steps, each norm is eight operations, with a sum before it. Together they take
-$65\cdot9\cdot5\,\mu\mathrm s = 2.9$ ms, more than a third of the whole step. In one kernel with the sum they take $65\cdot2 = 130\,\mu\mathrm s$, less than three per cent.
+$65\cdot9\cdot5\,\mu\mathrm s = 2.9$ ms, more than a third of the whole step, norms and all other kernels included. In one kernel with the sum they take $65\cdot2 = 130\,\mu\mathrm s$, less than three per cent.
 
 *By hand.* How short would one norm have to be for all 65 to take 0.6 per cent of 4.5 ms? Could a kernel be that short?
 
@@ -880,7 +882,7 @@ exact(decoding["one kernel, with the sum"]).claim(
 
 # %% [markdown]
 r"""
-Different programs give different shares. The next table adds training, with at least $2\,\mu\mathrm s$ per kernel:
+Different programs give different shares. The next table adds prefill and training. It leaves out the program that is started one by one, so every kernel takes at least $2\,\mu\mathrm s$:
 """
 
 # %%
@@ -1116,9 +1118,8 @@ exact(100e9 * 22.4e-6 / 86_400).claim(
 
 # %% [markdown]
 r"""
-*Transformer Anatomy*
-says that RMSNorm in place of LayerNorm saves $22.4\,\mu\mathrm s$ per token. In a batch, all sequences share each kernel launch, so the saving per token is smaller. On several GPUs, each of which computes every norm, more GPU time is saved in total. By our estimate one kernel in place of nine, at $2\,\mu\mathrm s$ each, saves the 161 norms of 80 blocks
-$161\cdot16\,\mu\mathrm s \approx 2.6$ ms, and 6.4 ms where they are started one by one, at $5\,\mu\mathrm s$. **First fuse,
+The last card is about one more statement of *Transformer Anatomy*: RMSNorm in place of LayerNorm saves $22.4\,\mu\mathrm s$ per token, and a large provider serves 100 billion tokens per day. In a batch, all sequences share each kernel launch, so the saving per token is smaller. On several GPUs, each of which computes every norm, more GPU time is saved in total. By our estimate one kernel in place of nine, at $2\,\mu\mathrm s$ each, saves the 161 norms of 80 blocks
+$161\cdot16\,\mu\mathrm s \approx 2.6$ ms, and 6.4 ms where they are started one by one, at $5\,\mu\mathrm s$. Either is more than a hundred times as much as $22.4\,\mu\mathrm s$. **First fuse,
 then choose the formula.**
 
 ## Where it goes wrong
