@@ -81,7 +81,7 @@ MISTAKES = {
     ),
     "two tags in one": (
         (Q1, '# %% tags=["solution:q1", "variant"]'),
-        "a cell must have one role, but is tagged solution, variant",
+        "a cell may have only one role, but is tagged solution, variant",
     ),
     "a tag on prose": (
         ('# %% [markdown]\nr"""\nNow', '# %% [markdown] tags=["solution:q3"]\nr"""\nNow'),
@@ -93,15 +93,15 @@ MISTAKES = {
     ),
     "an answer and a test of one question": (
         (Q1, '# %% tags=["answer:q2", "points:1"]'),
-        after(Q1) + "a question marked by hand may have only one cell, but q2 has two",
+        after(Q1) + "a question marked by hand may have only one cell, but q2 has more",
     ),
     "a question without a test": (
         (Q1, '# %% tags=["solution:q7"]'),
-        after(Q1) + "every question must have a test; add a cell tagged test:q7",
+        after(Q1) + "a question with a solution must have a test; add a cell tagged test:q7",
     ),
     "a test without an answer": (
         (Q1, '# %% tags=["solution:q7"]'),
-        after(T1) + "every test must have an answer; add a cell tagged solution:q1",
+        after(T1) + "every test must have a solution; add a cell tagged solution:q1",
     ),
     "two tests of a question": (
         (T2, '# %% tags=["test:q1", "points:2"]'),

@@ -129,7 +129,7 @@ def _check_margin(arms: Sequence[str], criterion: str) -> None:
     rule = parse_criterion(criterion)
     if arms and rule.two_sided and (rule.low, rule.high) != (-MARGIN, MARGIN):
         raise ValueError(
-            f"on the ladder, two methods must be compared with a margin of {MARGIN:g} nats, got "
+            f"on the ladder, two methods are the same only within a margin of {MARGIN:g} nats, got "
             f'{criterion!r}; give --criterion "in [-{MARGIN:g}, {MARGIN:g}]"'
         )
 

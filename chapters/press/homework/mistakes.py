@@ -52,7 +52,7 @@ def _check_tags(cell: Cell) -> Iterator[str]:
             yield f"{where}unknown tag {tag!r}; a homework's tags are {TAGS}"
     points = sum(tag.startswith("points:") for tag in cell.tags)
     if len(roles) > 1:
-        yield f"{where}a cell must have one role, but is tagged {', '.join(roles)}; split it"
+        yield f"{where}a cell may have only one role, but is tagged {', '.join(roles)}; split it"
     elif roles and cell.kind != "code" and roles != ["answer"]:
         yield f"{where}only a code cell can be tagged {roles[0]}, but this is a {cell.kind} cell"
     elif roles and roles[0] in WITH_POINTS and points != 1:
@@ -107,15 +107,24 @@ def _check_questions(cells: Sequence[Cell]) -> Iterator[str]:
         where, name = f"line {cell.line}: ", cell.question
         seen[name] += cell.role == "test"
         if cell.role == "solution" and not tests[name]:
-            yield f"{where}every question must have a test; add a cell tagged test:{name}, points:…"
+            yield (
+                f"{where}a question with a solution must have a test; "
+                f"add a cell tagged test:{name}, points:…"
+            )
         if cell.role == "test" and not answers[name]:
-            yield f"{where}every test must have an answer; add a cell tagged solution:{name}"
+            yield f"{where}every test must have a solution; add a cell tagged solution:{name}"
         if cell.role == "test" and seen[name] > 1:
             yield f"{where}a question may have only one test, but {name} has two; join them"
         if cell.role == "probe" and not tests[name]:
-            yield f"{where}a probe's question must have a test, but {name} has none; rename it"
+            yield (
+                f"{where}a probe's question must have a test, but {name} has none; "
+                "correct the probe's tag"
+            )
         if cell.role == "answer" and by_hand[name] + tests[name] + answers[name] > 1:
-            yield f"{where}a question marked by hand may have only one cell, but {name} has two"
+            yield (
+                f"{where}a question marked by hand may have only one cell, but {name} has more; "
+                "rename one"
+            )
     if not tests and not answers and not by_hand:
         yield "line 1: a homework must have questions; tag cells solution:q1 and test:q1, points:2"
 

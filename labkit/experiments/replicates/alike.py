@@ -66,7 +66,7 @@ def refuse_differences(models: Sequence[nn.Module]) -> None:
     kinds = {(p.dtype, p.device, p.requires_grad) for p in parameters}
     if len(kinds) != 1 or not parameters[0].requires_grad:
         raise NotTogether(
-            "all parameters of a model must be trainable and have the same dtype and device"
+            "models that train together must have trainable parameters of one dtype and device"
         )
 
 

@@ -72,7 +72,7 @@ def list_files(inbox: Path) -> Iterator[Found | Refused]:
     elif inbox.is_file() and zipfile.is_zipfile(inbox):
         if inbox.stat().st_size > MOST_ZIP:
             raise ValueError(
-                f"an inbox may have at most {MOST_ZIP // 10**9} GB, but {inbox} is larger; unzip "
+                f"a zip file may have at most {MOST_ZIP // 10**9} GB, but {inbox} is larger; unzip "
                 "it, and name the folder"
             )
         yield from _list_zip(inbox, (), DEPTH, MOST_ZIP)

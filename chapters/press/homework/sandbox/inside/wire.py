@@ -20,7 +20,9 @@ MAX_HEADER = 8 << 20  # bytes
 
 _MAX_DEPTH = 32
 _MAX_NODES = 200_000
-_TOO_DEEP = f"a value may have {_MAX_NODES} parts in {_MAX_DEPTH} levels, but this one has more"
+_TOO_DEEP = (
+    f"a value may have at most {_MAX_NODES} parts and {_MAX_DEPTH} levels, but this one has more"
+)
 _MAX_BITS = 256  # of an int
 _MAX_AXES = 16
 _NAMES = """
