@@ -487,7 +487,7 @@ white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591)). Skips h
 
 ### Forty-eight layers, five ways
 
-Now we train our network in all five architectures for 400 steps of SGD with momentum, initialized by He's rule. We also train two shallower versions, with four and with sixteen matrices. The learning rate with the lowest validation loss is a design's *tuned learning rate* (some cards say *its own rate*). Losses are given in *nats*: a nat is the unit of a cross-entropy with natural logarithms, as PyTorch computes it. Guessing among ten digits costs $\ln 10 \approx 2.30$ nats.
+Now we train our network in all five architectures for 400 steps of SGD with momentum, initialized by He's rule. We also train two shallower versions, with four and with sixteen matrices. At each depth, the learning rate with the lowest validation loss is a design's *tuned learning rate* (some cards say *its own rate*). Losses are given in *nats*: a nat is the unit of a cross-entropy with natural logarithms, as PyTorch computes it. Guessing among ten digits costs $\ln 10 \approx 2.30$ nats.
 
 <details><summary>How we tuned and evaluated</summary>
 

@@ -352,7 +352,7 @@ off["Pre-Norm"].claim(
 
 # %% [markdown]
 r"""
-Under Pre-Norm the token's part of the stream is a twelfth as long as the constant's part, and later layers can still read it. Under Post-Norm it is a few ten-thousandths as long as the constant's part, too little to be read.
+Under Pre-Norm the token's part of the stream is a twelfth as long as the constant's part, and later layers can still read it. Under Post-Norm it is a few ten-thousandths as long as the constant's part, and they hardly can.
 The gradient fades with the token: with $J_f = 0$ each norm divides it as well, by $\sqrt2$ at first, and by nearly 2 once the stream points along $c$.
 
 Would a real network write a constant? At first it should. The easiest thing to learn
@@ -659,7 +659,7 @@ plots.explore(
     moments,
     "step", label="step", start="20" if "20" in moments else moments[-1],
     caption="Token share (the part of the stream's squared length that distinguishes tokens) after each block, just before the step that the slider sets. In all three kinds of model the share drops in the first steps. "
-    "It recovers in Pre-Norm and in Post-Norm with warm-up. In Post-Norm without warm-up it does not recover, and every block makes it smaller.",
+    "It recovers in Pre-Norm and in Post-Norm with warm-up. In most runs of Post-Norm without warm-up it does not recover, and falls by powers of ten from the first block to the last.",
 )  # fmt: skip
 
 # %% [markdown]

@@ -489,7 +489,7 @@ The improvement is small compared with the value of attention itself, as the row
 **3. The norm on the stream.** In the paper, its effect depends on the order of the changes. If norms on queries, keys and values are there already, it improves nothing: the perplexity is 19.96 without it (QKV-Pre) and 20.00 with it (HybridNorm). If it is added to plain Pre-Norm, which gives the row Pre-Post, it brings half of the improvement, from 20.30 to 20.15
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [both orders](E_hybridnorm.ipynb#table-4-sixteen-placements).
 
-What does this norm add here to norms inside attention? We compare QKV-Pre with HybridNorm\*. Their first blocks can compute the same functions, so the two recipes differ only in the norm on the stream. The first card is for embeddings of RMS 1, and the second, at size S only, for embeddings of RMS $0.014$:
+What does this norm add here to norms inside attention? We compare QKV-Pre with HybridNorm\*, the best case for the norm. Their first blocks can compute the same functions, so the two recipes differ only in the norm on the stream. The first card is for embeddings of RMS 1, and the second, at size S only, for embeddings of RMS $0.014$:
 """
 
 # %%
@@ -664,7 +664,7 @@ less["RMS 0.014"].claim(
 
 # %% [markdown]
 r"""
-Small embeddings cost most in the two recipes without a norm on the stream. The norm does not make small embeddings better than large ones: it *repairs* at least a part of the loss that they cost. If embeddings are multiplied by $\sqrt d$, or normalized, there is less to repair.
+Small embeddings cost most in the two recipes without a norm on the stream. As long as a fixed multiplier keeps embeddings small, the norm does not make them better than large ones: it *repairs* at least a part of the loss that they cost. If embeddings are multiplied by $\sqrt d$, or normalized, there is less to repair.
 
 The cosine in the slider's figure does not predict the order of the two recipes with a norm on the stream. HybridNorm\* preserves less of a small embedding than
 HybridNorm does, and yet we did not find its loss to be higher.

@@ -188,7 +188,7 @@ plots.by_depth(
     start=0,
     reference={"bound": 1.01**96},
     caption="Length of a signal against the number of matrices, for four sequences of matrices with the same spectral norm. Orthogonal matrices stretch every vector equally and reach the bound. Random matrices stretch one direction most, and the signal "
-    "rarely points in it. If one matrix is repeated, as in a recurrent network, the signal finally grows at each step by the absolute value of the matrix's largest eigenvalue. "
+    "rarely points in it. If one matrix is repeated, as in a recurrent network, the signal is finally multiplied at each step by about the absolute value of the matrix's largest eigenvalue. "
     "For a symmetric matrix this value is the spectral norm, so once the signal has turned into the direction that is stretched most, it grows as fast as the bound. For a large random matrix the value is about half of the spectral norm.",
 ).named("stretch")
 
@@ -459,7 +459,7 @@ Without skips, depth raises the training loss a lot, with BatchNorm and without.
 
 And no norm is needed: small branches remove the cost as well. Without small branches, with He's rule, the signal explodes in networks with skips ([chapter 00](00_why_normalize.ipynb#forty-eight-layers-five-ways)).
 
-*Exploring the Transformer* presents as the paper's conclusion that networks do not easily learn the identity. The paper offers this as a guess. Weights with a lower loss exist, but in 400 steps gradient descent does not reach them. Is it stuck, or only slow? We train for four times the steps. For the deep plain networks we tune the rate again, by the lowest *training* loss of three tuning seeds; all other networks keep the rates of 400 steps. A better rate for the shallow plain networks could only widen the gap. (At first we chose the rate by one seed's loss on *validation* digits; the resulting gaps are printed, too. The gaps depend on how the rate is chosen, and their intervals do not include this uncertainty.)
+*Exploring the Transformer* presents as the paper's conclusion that networks do not easily learn the identity. The paper offers this as a guess. Weights with a lower loss exist, but in 400 steps gradient descent does not reach them. Is it stuck, or only late? We train for four times the steps. For the deep plain networks we tune the rate again, by the lowest *training* loss of three tuning seeds; all other networks keep the rates of 400 steps. A better rate for the shallow plain networks could only widen the gap. (At first we chose the rate by one seed's loss on *validation* digits; the resulting gaps are printed, too. The gaps depend on how the rate is chosen, and their intervals do not include this uncertainty.)
 """
 
 # %%
@@ -996,7 +996,7 @@ The same text says that without norms the largest stable learning rate falls as 
 | a last matrix that starts at $\frac1{\sqrt S}$ of its usual size | falls as $1/S$ | falls as $1/S$ |
 | a constant factor $\frac1{\sqrt S}$ (not trained) | does not fall | falls as $1/\sqrt S$, as the source says |
 
-Under SGD the update of a matrix changes the output by the rate times its squared gradient. If the matrix only *starts* small, this square is not reduced, and $S$ of them add up; a constant factor divides each of these terms by $S$. Adam divides each gradient by its size, so a constant factor reduces each change by only $\frac1{\sqrt S}$ ([Yang et al., 2024](https://arxiv.org/abs/2310.02244)). ResNet v2's last norm divides by the size of the stream, which has grown as $\sqrt S$. This division acts as such a factor, too.
+Under SGD the update of a matrix changes the output by the rate times its squared gradient. If the matrix only *starts* small, this square is not reduced, and $S$ of them add up; a constant factor divides each of these terms by $S$. Adam divides each gradient by its size, so a constant factor multiplies each change by $\frac1{\sqrt S}$, not by $\frac1S$ ([Yang et al., 2024](https://arxiv.org/abs/2310.02244)). ResNet v2's last norm divides by the size of the stream, which has grown as $\sqrt S$. This division acts as such a factor, too.
 
 We train perceptrons on digits for 80 steps at each of a series of rates, each twice the one before. A rate *trains* if the mean of the last 20 losses is lower than the loss of guessing.
 """
