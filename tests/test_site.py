@@ -387,6 +387,8 @@ def test_a_strip_draws_each_value_zero_the_threshold_and_both_ends():
     strip = draw_strip(fake_book.CLAIMS["02-post-needs-warm-up"])
     assert strip.count("<circle") == 5 and strip.count('class="tick"') == 2
     assert re.findall(r">([^<]+)</text>", strip) == ["0", "0.896", "0.992"]
+    places = [float(place) for place in re.findall(r'cx="([\d.]+)"', strip)]
+    assert places[0] < places[3] < places[1] < places[4] < places[2], "0.90 0.91 0.95 0.97 0.99"
     far = fake_book.claim("x", ONE, "holds", [9.9, 10.0, 10.1], criterion="> 9")
     assert re.findall(r">([^<]+)</text>", draw_strip(far)) == ["9", "9.75", "10.25"]
     assert draw_strip(fake_book.CLAIMS["02-pre-grows-with-depth"]) == "", "a law has no seeds"
