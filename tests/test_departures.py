@@ -160,7 +160,7 @@ def test_without_attention_a_model_learns_what_one_symbol_tells():
         loss = loss_of(model.eval(), tokens[:, :-1], tokens[:, 1:])
     assert loss.item() == pytest.approx(least.item(), abs=0.02)
     assert (
-        "must be trainable and have" in estimate_need(Run(config, Text(), TrainConfig())).reason
+        "must have trainable parameters" in estimate_need(Run(config, Text(), TrainConfig())).reason
     ), "with weights that are not trained it trains alone"
 
 
