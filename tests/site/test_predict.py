@@ -297,15 +297,22 @@ def test_an_interaction_does_not_keep_a_phone_waiting(page: Page, asking: list[s
         wanted = ("LayoutDuration", "RecalcStyleDuration", "ScriptDuration")
         return sum(one["value"] for one in found if one["name"] in wanted)
 
-    for name in asking:
+    def open_and_choose(name: str) -> list[float]:
         page.goto(name, wait_until="load")
+        expect(questions(page).first).to_have_attribute("data-state", "open")
         took = []
         for number in range(page.locator(".labkit-asked").count()):
             before = read()
             page.evaluate(CHOOSE, number)
             took.append(1000 * (read() - before) * THROTTLED)
             page.evaluate(PAINTED)
-        # The least: into some of them falls what comes after the painting.
+        page.evaluate("localStorage.clear()")
+        return took
+
+    for name in asking:
+        # The least of two visits: other tests take the processor's caches, and into some of the
+        # choices falls what comes after the painting.
+        took = open_and_choose(name) + open_and_choose(name)
         assert min(took) < BUDGET, f"{name}: {took}"
 
 
