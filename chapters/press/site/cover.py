@@ -181,7 +181,7 @@ def say_map(data: Json) -> str:
     while recipes[first]["held"]:
         first += 1
     return (
-        f"<b>All runs.</b> A row is a recipe for placing norms, a column a learning rate. Blue "
+        f"<b>Every learning rate.</b> A row is a recipe for placing norms, a column a rate. Blue "
         f"cells have a lower loss than a table of trigram counts "
         f"({data['lines']['trigram counts']:.2f} nats), orange cells a higher one, and red cells "
         f"are no better than letter frequencies ({data['lines']['letter frequencies']:.2f}). At "
