@@ -1029,7 +1029,7 @@ post_over_pre.claim(
     "02-each-at-its-own-rate-they-tie",
     "in [-0.02, 0.02] of 0.8",  # nats: what a stuck run costs
     "Each at its own rate, the two placements end within 0.02 nats of each other.",
-    found="At size {rung}, with tuned learning rates, Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's. At the smallest size, Post-Norm's loss minus Pre-Norm's is {small:+.4f} [{small_low:+.4f}, {small_high:+.4f}]. (Without attention the loss is {worth:.2f} nats higher.) The numbers that follow are Pre-Norm's loss minus Post-Norm's.",
+    found="At size {rung}, with tuned learning rates, Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's. At the smallest size, Post-Norm's loss minus Pre-Norm's is {small:+.4f} [{small_low:+.4f}, {small_high:+.4f}]. (Without attention the loss is {worth:.2f} nats higher.)",
     source="this book; Nguyen & Salazar 2019, arXiv 1910.05895, report Post-Norm ahead (WMT14 En–De)",
     published="BLEU 27.58 (Post) against 26.83 (Pre) on WMT14",
     beside={
@@ -1054,7 +1054,7 @@ post_over_pre.claim(
     "02-post-behind-at-twelve-blocks",
     "< 0",
     "At twelve blocks, each at its own rate, Post-Norm ends above Pre-Norm.",
-    found="At twelve blocks, with tuned learning rates, Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's ({n} seeds each). The numbers that follow are Pre-Norm's loss minus Post-Norm's.",
+    found="At twelve blocks, with tuned learning rates, Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's ({n} seeds each).",
     source="the usual advice (Xiong et al. 2020, arXiv 2002.04745; Takase et al. 2023, arXiv 2206.00330)",
 )
 
