@@ -1013,11 +1013,11 @@ warm-up insufficient, and a smaller initialization to be the cure. Whether Post-
 
 ### Each at its own rate
 
-With the learning rate of each placement tuned, does Post-Norm reach a lower loss?
+Which placement reaches the lower loss, if each may use the learning rate that suits it best?
 
 <details><summary>How we tuned and evaluated</summary>
 
-We tune the learning rate of each placement with three seeds, and compare the test losses of other seeds, at two model sizes with six blocks each.
+We tune the learning rate of each placement with three seeds, and compare the test losses of other seeds, at two model sizes with six blocks each. The evaluation is preliminary, because some planned runs do not exist yet. Size S has the most seeds: its interval, in the card's sentence, lies within the margin.
 
 </details>
 """
@@ -1042,7 +1042,7 @@ post_over_pre.claim(
 
 # %% [markdown]
 r"""
-**What came out.** So far, the difference of the losses is within the margin. The evaluation is preliminary, because some planned runs do not exist yet. (The models use their attention: without it the loss is far higher.) At size S, which has the most seeds, Post-Norm's loss is a little higher, but within the margin (the interval in the card's sentence). *Within the margin* does not mean that there is no difference.
+**What came out.** So far, the difference of the losses is within the margin. (The models use their attention: without it the loss is far higher.) In the smaller models Post-Norm's loss is a little higher. *Within the margin* does not mean that there is no difference, and the result is preliminary.
 
 **Limits.** The reports of a better Post-Norm are about translation and deeper stacks. A tie here does not refute them. And Pre-Norm's advantage is at learning rates above the best one, as the figure of five rates shows.
 
@@ -1060,7 +1060,7 @@ post_over_pre.claim(
 
 # %% [markdown]
 r"""
-With twelve blocks Post-Norm's loss is higher, but the interval only just excludes zero. With 24 blocks it is higher, too ([appendix E](E_hybridnorm.ipynb#table-5-depth)). Both results are for one width and one text.
+With twelve blocks Post-Norm's loss is higher, but only just: chance alone can produce nearly as much. With 24 blocks it is higher, too ([appendix E](E_hybridnorm.ipynb#table-5-depth)). Both results are for one width and one text.
 
 <details><summary>How sure is that?</summary>
 
