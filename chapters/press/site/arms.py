@@ -73,11 +73,12 @@ def write_page(root: Path) -> str:
 
     read = cache(Store(root).read_record)
     found = ladder.read_ladder(ladder.CLIMBED, ladder.ARMS, read)
+    of_rung = found.by("rung")  # a comparison looks at every run that it is given
     progress = list_progress(read)
     parts = [INTRO]
     for rung in ladder.CLIMBED:
         if begun := [one for one in progress if one.rung == rung and one.trained]:
-            parts += _describe_rung(found, rung, begun)
+            parts += _describe_rung(of_rung.get(rung, found), rung, begun)
     absent = [rung for rung in ladder.CLIMBED if all(not one.trained for one in progress
                                                      if one.rung == rung)]  # fmt: skip
     if absent:
