@@ -17,7 +17,6 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from .cases import Case
@@ -295,20 +294,6 @@ def compile_dynamic(case: Case) -> None:
             grads = dict(zip(learning, actual, strict=True))
             identical_runs(Run(tuple(y.detach() for y in outputs), plain.dys, grads), plain)
         assert counter.frame_count == 1, f"compiled {counter.frame_count} times"
-
-
-@law(small, never)
-def checkpointed(case: Case, setting: Setting) -> None:
-    """Both kinds of activation checkpointing recompute the same bits."""
-    inputs = draw(case, setting)
-    plain = fused(case, inputs)
-    call, names = of_tensors(case, inputs)
-    for reentrant in (False, True):
-        given = leaves(case, inputs)
-        outputs = checkpoint(call, *(given[n] for n in names), use_reentrant=reentrant)
-        torch.autograd.backward(outputs, plain.dys)
-        grads = {name: given[name].grad for name in learned(case, inputs)}
-        identical_runs(Run(tuple(y.detach() for y in outputs), plain.dys, grads), plain)
 
 
 # --- torch.func ---
