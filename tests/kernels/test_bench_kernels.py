@@ -6,7 +6,6 @@ What needs Triton's interpreter runs in a process of its own.
 import json
 import math
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -80,25 +79,6 @@ def test_a_dry_run_of_every_kernel_finds_ours_right(tmp_path):
     assert {entry["kernel"] for entry in found.values()} == set(OPERATIONS)
     states = {key: entry["providers"]["normkernels"]["status"] for key, entry in found.items()}
     assert set(states.values()) == {"ok"}, states
-
-
-@pytest.mark.slow
-def test_what_was_measured_survives_a_kill(tmp_path):
-    file = tmp_path / "dry.json"
-    options = ("--dry-run", "--out", file, "--kernels", "rms_norm")
-    env = os.environ | {"TRITON_INTERPRET": "1"}
-    with subprocess.Popen(words(*options), stdout=subprocess.PIPE, text=True, env=env) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.startswith("rms_norm 33x48"):
-                break
-        process.send_signal(signal.SIGKILL)
-    first = json.loads(file.read_text())["results"]
-    assert "rms_norm 33x48 bf16" in first
-    assert bench(*options, "--phases", "targets").returncode == 0
-    data = json.loads(file.read_text())
-    assert first.items() <= data["results"].items() and len(data["slices"]) == 2
-    assert {entry["slice"] for entry in data["results"].values()} == {0, 1}
 
 
 def test_time_up_stops_before_the_next_size_and_the_same_command_goes_on(tmp_path, capsys):
