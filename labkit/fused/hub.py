@@ -13,20 +13,16 @@ import inspect
 from functools import cache
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from labkit.fused import hub_attention, hub_blocks
 from labkit.fused.norms import call_kernel
+from labkit.fused.seam import explain_missing, get_kernels
 from labkit.fused.sums import KERNELS
 
-_NORMS = {  # the kernel for each model's RMSNorm
-    "llama": "rms_norm_llama",
-    "qwen3": "rms_norm_llama",
-    "gemma2": "rms_norm_gemma",
-    "gemma3": "rms_norm_gemma",
-    "olmo2": "rms_norm",
-}
-_MODULES = {f"transformers.models.{name}.modeling_{name}": name for name in _NORMS}
+_MODELS = ("llama", "qwen3", "gemma2", "gemma3", "olmo2")
+_MODULES = {f"transformers.models.{name}.modeling_{name}": name for name in _MODELS}
 PLAIN: dict[type[nn.Module], type[nn.Module]] = {}  # the class that a fused one was made of
 
 
@@ -42,14 +38,14 @@ class FusedNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize each vector on the last axis."""
-        return call_kernel(KERNELS[type(self)], self, x, super().forward)
+        kernel = KERNELS.get(type(self))
+        return call_kernel(kernel, self, x, super().forward) if kernel else super().forward(x)
 
 
 @cache
 def make_fused(plain: type[nn.Module]) -> type[nn.Module] | None:
     """Make the fused subclass of a transformers class; None if there is none."""
-    model = _MODULES.get(plain.__module__)
-    if model is None:
+    if plain.__module__ not in _MODULES:
         return None
     names = frozenset(inspect.unwrap(plain.forward).__code__.co_names)
     if plain.__name__.endswith("RMSNorm"):
@@ -60,8 +56,9 @@ def make_fused(plain: type[nn.Module]) -> type[nn.Module] | None:
         return None
     fused = type(f"Fused{plain.__name__}", (kind, plain), {"__module__": __name__})
     PLAIN[fused] = plain
-    if kind is FusedNorm:
-        KERNELS[fused] = _NORMS[model]
+    if kind is FusedNorm and not explain_missing():
+        order = get_kernels().nn.find_order(plain(8), torch.empty(8, dtype=torch.bfloat16))
+        KERNELS.update({fused: order} if order else {})
     return fused
 
 

@@ -15,9 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
-_PLAIN = (Tensor, nn.Parameter)
 _package: ModuleType | None = None
-_limits: tuple[frozenset[str], frozenset[torch.dtype], int] = (frozenset(), frozenset(), 0)
 
 
 @cache
@@ -48,11 +46,7 @@ def accepts_tensors(x: Tensor, *others: Tensor | None) -> bool:
     """
     if torch.compiler.is_compiling() or (_package is None and explain_missing()):
         return False
-    devices, dtypes, longest = _limits
-    if x.shape[-1] > longest or x.device.type not in devices:
-        return False
-    given = [t for t in (x, *others) if t is not None]
-    return all(type(t) in _PLAIN and t.device == x.device and t.dtype in dtypes for t in given)
+    return get_kernels().nn.accepts_tensors(x, *others)
 
 
 def is_plain(module: nn.Module) -> bool:
@@ -67,13 +61,10 @@ def is_plain(module: nn.Module) -> bool:
 
 def _import_kernels() -> frozenset[str]:
     """Import the kernels once; return the device types that they run on."""
-    global _package, _limits
-    launch, checks, rows = (
-        importlib.import_module(f"normkernels.{name}") for name in ("launch", "checks", "rows")
-    )
-    _limits = frozenset(launch.DEVICE_TYPES), frozenset(checks.DTYPES), rows.MAX_N
+    global _package
+    importlib.import_module("normkernels.nn")
     _package = importlib.import_module("normkernels")
-    return _limits[0]
+    return frozenset(_package.launch.DEVICE_TYPES)
 
 
 @cache
