@@ -1,6 +1,6 @@
 """Which norms do the layers of published models have? A census of the pinned transformers.
 
-    python -m tests.norm_census      writes data/papers/norm-census.csv
+    python -m tests.norm_census      writes data/papers/norm-census.csv, and norm-parity.csv
 
 Of every file models/FAMILY/modeling_*.py that defines a class named …ForCausalLM or …LMHeadModel
 the classes named …Layer or …Block are read: which norms does an assignment in them construct? "rms"
@@ -116,4 +116,8 @@ def write_census(models: Path) -> str:
 if __name__ == "__main__":
     import transformers
 
-    FILE.write_text(write_census(Path(transformers.__file__).parent / "models"), encoding="utf-8")
+    from tests import norm_parity
+
+    models = Path(transformers.__file__).parent / "models"
+    FILE.write_text(write_census(models), encoding="utf-8")
+    norm_parity.FILE.write_text(norm_parity.write_parity(models), encoding="utf-8")
