@@ -123,8 +123,8 @@ turned = torch.atan2(1e-4 * angle.sin(), 1 - 1e-4 + 1e-4 * angle.cos())
 exact((turned / (1e-4 * angle) - angle.sin() / angle).abs().max(), tolerance=1e-4).claim(
     "08-lerp-turns-by-the-sine",
     "< 1e-3",
-    "For a small share α, lerp turns the stream by α sin θ, whereas slerp turns it by α θ.",
-    found="For a share of 0.0001, the ratio of lerp's angle to slerp's differs from sin θ / θ by at most {mean:.0e}.",
+    "For a small share α, with an angle θ between the stream and the sublayer's output, lerp turns the stream by α sin θ, whereas slerp turns it by α θ.",
+    found="For a share of 0.0001, the ratio of lerp's angle to slerp's angle differs from sin θ / θ by at most {mean:.0e}.",
     source="this chapter's derivation; Loshchilov et al. 2025, arXiv 2410.01131, section 2.2",
     published="lerp is an approximation of slerp",
 )
@@ -173,8 +173,8 @@ normalize_weights(model)
 exact((model(tokens) - before).abs().max(), tolerance=1e-10).claim(
     "08-constants-are-forgotten",
     "< 1e-10",
-    "In nGPT, multiplying a matrix by a constant does not change the logits.",
-    found="If every matrix is multiplied by a constant and then normalized, the logits change by at most {mean:.0e}.",
+    "In nGPT, whose matrices are normalized after every step, multiplying a matrix by a constant does not change the logits.",
+    found="If every matrix of an nGPT is multiplied by a constant and then normalized again, the logits change by at most {mean:.0e}.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, section 2.6 (no weight decay)",
 )
 
@@ -201,8 +201,8 @@ off = max(abs(a - b) for a, b in zip(attained, floor.values(), strict=True))
 exact(off, tolerance=1e-12).claim(
     "08-scale-bounds-certainty",
     "< 1e-12",
-    "With a logit scale of 1 the loss stays above a bound, however well the cosines are chosen.",
-    found="The formula and the loss of the best cosines differ by at most {mean:.0e}. With a logit scale of 1 and 96 characters no loss is lower than {one:.2f} nats.",
+    "With a logit scale of 1, nGPT's loss cannot fall below a certain bound, however well its cosines are chosen.",
+    found="The derived bound and the loss of the best possible cosines differ by at most {mean:.0e}. With a logit scale of 1 and 96 different characters, no loss is lower than {one:.2f} nats.",
     source="this chapter; Loshchilov et al. 2025, arXiv 2410.01131, section 2.1",
     beside={"one": floor[1.0]},
 )
@@ -249,8 +249,8 @@ off = max(abs(row["a step of Adam on the value"] / row["predicted"] - 1) for row
 exact(off, tolerance=0.005).claim(
     "08-storage-sets-the-speed",
     "< 0.01",
-    "The size at which a scale is stored determines how fast it learns.",
-    found="Adam's first step moves each kind of scale by η · initial value / stored size, with a relative error of at most {mean:.1e}.",
+    "In nGPT, the size at which a learned scale is stored determines how fast the scale changes in training.",
+    found="Adam's first step changes each kind of nGPT's learned scales by η · initial value / stored size, to a relative error of at most {mean:.1e}.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, section 2.5",
 )
 
@@ -412,8 +412,8 @@ wanted /= wanted.norm(dim=-1, keepdim=True)
 exact((step(stream) - wanted).abs().max(), tolerance=1e-12).claim(
     "08-step-is-the-formula",
     "< 1e-12",
-    "labkit's step of nGPT implements the published formula.",
-    found="In double precision, labkit's step of nGPT and the published formula differ by at most {mean:.0e}.",
+    "labkit's nGPT step computes the published formula.",
+    found="In double precision, the output of labkit's nGPT step differs from that of the published formula by at most {mean:.0e}.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, equations for h_A and h_M",
 )
 
@@ -501,16 +501,16 @@ def early(runs):
 (early(flat) - early(sphere)).tuned().claim(
     "08-falls-faster-at-first",
     "> 0",
-    "Early in training nGPT has a lower training loss than the GPT.",
-    found="After a tenth of the steps nGPT's training loss is {mean:.3f} nats lower than the GPT's.",
+    "Early in training, nGPT has a lower training loss than a Pre-Norm GPT with warm-up.",
+    found="After a tenth of the steps, nGPT's training loss is {apart:.3f} nats {side} that of a Pre-Norm GPT with warm-up.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, Figure 1",
     beside={"last step": "behind at the end", "control": "both without warm-up"},
 )
 (early(abrupt) - early(sphere)).claim(
     "08-first-lap-without-warm-up",
     "> 0",
-    "Early in training nGPT has a lower training loss than a GPT without warm-up, too.",
-    found="After a tenth of the steps the training loss of a GPT without warm-up, minus nGPT's, is {mean:+.3f} nats. A warm-up raises nGPT's loss by {own:.3f} nats at that step.",
+    "Early in training, nGPT has a lower training loss than a GPT without warm-up.",
+    found="After a tenth of the steps, nGPT's training loss is {apart:.3f} nats {side} that of a GPT without warm-up. At that step, a warm-up raises nGPT's loss by {own:.3f} nats.",
     source="this book",
     beside={
         "own": early(ramped) - early(sphere),
@@ -524,8 +524,8 @@ end = sphere.measure("test.loss")
 (end - ramped.measure("test.loss")).claim(
     "08-no-warm-up-needed",
     "< 0.01",
-    "Without warm-up nGPT's final test loss is less than 0.01 nats higher than with a warm-up.",
-    found="The final test loss of nGPT without warm-up, minus that of nGPT with a warm-up, is {mean:+.4f} nats.",
+    "Without a warm-up, nGPT's final test loss is less than 0.01 nats higher than with one.",
+    found="With a warm-up, nGPT's final test loss is {apart:.4f} nats {side} without one.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, section 2.6",
     published="no warm-up",
 )
@@ -548,8 +548,8 @@ plots.loss_curves(
     logx=True,
     smooth=10,
     ylim=(2.0, 5.5),
-    caption="Training loss of nGPT and the GPT, with and without warm-up, in the first tenth of the training (five seeds each). The losses of the two models without warm-up fall together, with the GPT's a little lower. The losses of the two models with warm-up "
-    "are higher until the warm-up is over. The warm-up separates the curves by more than the sphere does.",
+    caption="Training loss of nGPT and the GPT, with and without warm-up, in the first tenth of training, with five seeds each. The losses of the two models without warm-up fall together, and the GPT's loss is a little lower. The losses of the two models with warm-up "
+    "are higher until the warm-up is over. A warm-up makes a larger difference than the sphere does.",
     provenance=lab.provenance(*lap.values()),
 ).named("first-lap")
 
@@ -557,8 +557,8 @@ plots.loss_curves(
 (abrupt.measure("test.loss") - flat.measure("test.loss")).claim(
     "08-gpt-needs-its-warm-up",
     "> 0",
-    "Without its warm-up the GPT has a higher final test loss.",
-    found="At the same learning rate, the final test loss of the GPT without warm-up, minus that of the GPT with it, is {mean:+.4f} nats.",
+    "Without a warm-up, a GPT has a higher final test loss than with one.",
+    found="At the same learning rate, a GPT's final test loss with a warm-up is {apart:.4f} nats {side} without one.",
     source="Loshchilov et al. 2025, arXiv 2410.01131: 2,000 steps of warm-up for the GPT, none for nGPT",
 )
 
@@ -587,7 +587,7 @@ ladder.improvement(climbed, "ngpt").claim(
     "08-ladder-against-gpt",
     "> 0",
     "After training, nGPT has a lower test loss than a tuned GPT.",
-    found="At size {rung}, with tuned learning rates, the GPT's test loss minus nGPT's is {mean:+.4f} nats.",
+    found="At size {rung}, with tuned learning rates, nGPT's test loss is {apart:.4f} nats {side} that of the GPT.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, Figures 1 and 2",
     published="the same loss after 4 to 20 times fewer steps",
     domain=Domain(
@@ -600,7 +600,7 @@ ladder.improvement(climbed, "ngpt", "qk").claim(
     "08-ladder-against-qk-norm",
     "< 0",
     "At this size nGPT ends above a tuned GPT with QK-Norm.",
-    found="At size {rung}, with tuned learning rates, the test loss of a GPT with QK-Norm minus nGPT's is {mean:+.4f} nats.",
+    found="At size {rung}, with tuned learning rates, nGPT's test loss is {apart:.4f} nats {side} that of a GPT with QK-Norm.",
     source="this book",
 )
 
@@ -609,7 +609,7 @@ ladder.improvement(climbed, "ngpt", starts).claim(
     "08-ladder-starting-values",
     "> 0",
     "The published first values cost a model of six blocks.",
-    found="At size {rung} the test loss of nGPT with the published initial values, minus that with our initial values, is {mean:+.4f} nats.",
+    found="At size {rung}, nGPT's test loss with our initial values is {apart:.4f} nats {side} with the published initial values.",
     source="Loshchilov et al. 2025, arXiv 2410.01131: a first share of 0.05, in the order of one over 24 layers, and s_z = 1; ours change both",
 )
 
@@ -655,8 +655,8 @@ pace = timed.measure(lambda record: np.median(record.probes["pace"]["ratios"]))
 replace(pace, tolerance=0.25).claim(
     "08-a-step-costs-more",
     "> 1",
-    "A step of nGPT takes longer than a step of the GPT.",
-    found="A step of nGPT takes {mean:.2f} times as long as a step of the GPT.",
+    "A training step takes longer with nGPT than with a GPT of the same size.",
+    found="A training step of nGPT takes {mean:.2f} times as long as one of a GPT of the same size.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, section 3",
     published="1.8 times at a context of 4,096, 1.6 times at 8,192",
 )
@@ -687,8 +687,8 @@ Is the trained model really on the sphere? And how far does its stream move per 
 exact(max(sphere.values("weights.off")), tolerance=1e-6).claim(
     "08-lengths-stay-one",
     "< 1e-6",
-    "After training, the vectors of all nGPT matrices have length 1.",
-    found="After training, no vector of nGPT's matrices has a length that differs from 1 by more than {mean:.0e}.",
+    "After training, all vectors in nGPT's matrices have length 1.",
+    found="After training, the lengths of all vectors in nGPT's matrices differ from 1 by at most {mean:.0e}.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, section 2",
 )
 
@@ -715,8 +715,8 @@ def measure_growth(record):
 sphere.measure(measure_growth).claim(
     "08-shares-grow-with-depth",
     "> 0",
-    "The learned share of the feed-forward sublayer is larger in the last block than in the first.",
-    found="The feed-forward sublayer's share in the last block, minus its share in the first block, is {mean:+.2f}.",
+    "In a trained nGPT, the feed-forward sublayer's learned share α is larger in the last block than in the first.",
+    found="In the first block, the feed-forward sublayer's learned share α is {apart:.2f} {side} in the last block.",
     source="this book",
 )
 
@@ -778,8 +778,8 @@ lead_of_qk = end - on_the_ladder("qk").measure("test.loss")
 harm["no outer norm"].claim(
     "08-loss-hides-the-outer-norm",
     f"in [-0.01, 0.01] of {lead_of_qk.mean}",
-    "The final loss does not reveal the bug of an nGPT that never brings its stream back to the sphere.",
-    found="The test loss of an nGPT whose stream is not brought back to the sphere, minus that of the correct nGPT, is {mean:+.4f} nats.",
+    "The final test loss does not reveal that an nGPT never brings its stream back to the sphere.",
+    found="The test loss of the correct nGPT is {apart:.4f} nats {side} that of an nGPT whose stream is never brought back to the sphere.",
     source="this book",
 )
 
