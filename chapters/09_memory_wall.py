@@ -93,7 +93,7 @@ plots.explore(
     [1, 8, 64],
     "programs",
     label="sequences decoded at once",
-    caption="Share of a decoding step that norms and the sums before them take, for four programs that compute the same formula, in a model of 8 billion parameters on one H100. The shares are estimates, which the section *A whole model* explains.",
+    caption="Share of a decoding step that norms and the sums before them take, for four programs that compute the same formula, in a model of 8 billion parameters on one H100. The shares are estimates, which are explained in the section *A whole model*.",
 )
 
 # %% [markdown]
@@ -192,8 +192,8 @@ plots.dots(
 exact(forward.bytes / x.numel() / 4).claim(
     "09-eager-moves-nine-times-the-bytes",
     "in [8.9, 9.1]",
-    "Run operation by operation, RMSNorm moves nine times the bytes that a single kernel moves.",
-    found="In the forward pass, RMSNorm in {operations:.0f} separate operations moves {moves:.0f} bytes per value, {mean:.2f} times the bytes of one kernel.",
+    "Run operation by operation, RMSNorm moves nine times as many bytes as in a single kernel.",
+    found="In the forward pass, RMSNorm moves {moves:.0f} bytes per value in {operations:.0f} separate operations, {mean:.2f} times as many as in one kernel.",
     source="the formula of transformers' LlamaRMSNorm, counted operation by operation",
     beside={"operations": forward.operations, "moves": forward.bytes / x.numel()},
 )
@@ -411,7 +411,7 @@ exact(max(off), tolerance=1e-5).claim(
     "09-kernels-equal-their-formulas",
     "< 1e-5",
     "The fused kernels compute the formulas of their norms.",
-    found="Interpreted in float32, the kernels' outputs and gradients differ from those of the formulas in float64 by at most {mean:.0e} of a tensor's size.",
+    found="Run in float32 in an interpreter, the kernels give outputs and gradients that differ from those of the formulas in float64 by at most {mean:.0e}, relative to the largest entry.",
     source="the formulas in float64 (normkernels.formulas)",
 )
 off = [
@@ -422,8 +422,8 @@ off = [
 exact(max(off), tolerance=1e-9).claim(
     "09-a-norm-moves-two-and-three-values",
     "< 1e-9",
-    "A fused norm moves two activations per value forward and three backward.",
-    found="Counted byte by byte, a fused norm moves 2 activations per value forward and 3 backward. The largest deviation from these counts is {mean:.0f}.",
+    "A fused norm moves two activations per value in the forward pass and three in the backward pass.",
+    found="Counted byte by byte, a fused norm moves 2 activations per value in the forward pass and 3 in the backward pass. The largest deviation from these numbers is {mean:.0f}.",
     source="the kernels' formulas of traffic",
 )
 # %%
@@ -436,7 +436,7 @@ exact(max(times)).claim(
     "09-two-passes-cost-no-traffic",
     "in [1, 1]",
     "LayerNorm's second pass costs no memory traffic at widths where its kernel keeps as much of a row on the chip as RMSNorm's kernel does.",
-    found="At widths 4,096 and 65,536 LayerNorm's kernel, which computes mean and variance in two passes, moves {mean:.3f} times the activations that RMSNorm's kernel moves.",
+    found="At widths 4,096 and 65,536 LayerNorm's kernel, which computes mean and variance in two passes, moves {mean:.3f} times as many activations as RMSNorm's kernel.",
     source="against 'the two-pass algorithm means the data must be loaded from memory twice' (Transformer Anatomy, part 7)",
     published="one pass 'halves the memory bandwidth requirement'",
 )
@@ -478,7 +478,7 @@ plots.table(
 exact(sum(listed.get(name, 0) == count for name, (_, count) in predicted.items())).claim(
     "09-the-code-is-as-predicted",
     "in [5, 5]",
-    "The compiled code contains the instructions that we predicted.",
+    "The compiled code of our RMSNorm kernel contains the instructions that we predicted.",
     found="Of the five counts of instructions that we predicted for an H100, {mean:.0f} agree with the compiled code.",
     source="16 values a thread, compiled for sm_90 (data/kernels.json)",
 )
@@ -489,15 +489,15 @@ exact(forced[1]["stack"]).claim(
     "09-a-row-too-long-for-its-warps-spills",
     "> 0",
     "A kernel with too few warps for the length of its rows spills registers.",
-    found="With one warp for 8,192 values, which is 256 values per thread, each thread spills {mean:.0f} bytes. With two warps it spills {two:.0f} bytes.",
+    found="With one warp for a row of 8,192 values, that is, 256 values per thread, each thread spills {mean:.0f} bytes. With two warps, each thread spills {two:.0f} bytes.",
     source="machine code for sm_90 (data/kernels.json)",
     beside={"two": forced[2]["stack"]},
 )
 exact(max(one["stack"] for one in facts["compiled"] if not one["forced"])).claim(
     "09-nothing-spills-as-configured",
     "in [0, 0]",
-    "With the number of warps that we configured, no kernel spills a register.",
-    found="With the number of warps that we configured, the kernels spill {mean:.0f} bytes, forward and backward, for rows of up to 65,536 values.",
+    "With the numbers of warps that we chose, no kernel spills registers.",
+    found="With the numbers of warps that we chose, the kernels spill {mean:.0f} bytes in the forward and the backward pass, for rows of up to 65,536 values.",
     source="machine code for sm_90 (data/kernels.json)",
 )
 
@@ -536,8 +536,8 @@ halves, singles = zip(*map(lost, lab.seeds(5)), strict=True)
 computed(halves).claim(
     "09-gain-gradients-are-lost-in-bfloat16",
     "> 0.05",
-    "A gain's gradient that is added up in bfloat16 has a relative error of more than a twentieth.",
-    found="If the gain's gradient is added up in bfloat16, its relative error is {mean:.2f}. If it is added up in float32, the error is {single:.0e}.",
+    "A gain's gradient that is summed over many rows in bfloat16 has a relative error of more than a twentieth.",
+    found="If the gain's gradient is summed in bfloat16, its relative error is {mean:.2f}. If it is summed in float32, the error is {single:.0e}.",
     source="a bug of a public kernel taken to its end: its sum within blocks of rows ran in bfloat16 (linkedin/Liger-Kernel#950)",
     beside={"single": fmean(singles)},
 )
@@ -571,8 +571,8 @@ slower = proportion([steps > 1.5 * one for one, steps in large])
 computed(slower, unit="turns", tolerance=0.45).claim(
     "09-eager-is-slower-on-a-cpu-too",
     "> 0.5",
-    "On a CPU, too, an unfused norm is slower than the fused norm.",
-    found="On a tensor of {mebibytes:.0f} MiB the unfused norm takes more than 1.5 times as long as the fused norm in {k} of {n} pairs of timings.",
+    "On a CPU, an unfused norm is slower than a fused norm.",
+    found="On a tensor of {mebibytes:.0f} MiB, the unfused norm takes more than 1.5 times as long as the fused norm in {k} of {n} pairs of timings.",
     source="the memory wall, on a CPU; turns of one process are the sample",
     beside={"mebibytes": sizes.timed_rows * 4096 * 4 / 2**20},
 )
@@ -580,8 +580,8 @@ cheap = proportion([long < 4 * short for long, short in small])
 computed(cheap, unit="turns", tolerance=0.45).claim(
     "09-a-small-norm-costs-its-call",
     "> 0.5",
-    "The time of a small norm is that of its call: sixteen times the bytes take far less than sixteen times as long.",
-    found="A row of 1,024 values has 16 times the bytes of a row of 64 values, but takes less than 4 times as long in {k} of {n} pairs of timings.",
+    "The time of a small norm on a CPU is the time of its call: for sixteen times as many bytes, it takes far less than sixteen times as long.",
+    found="Normalizing a row of 1,024 values moves 16 times as many bytes as normalizing a row of 64 values, but takes less than 4 times as long in {k} of {n} pairs of timings.",
     source="the cost of starting a kernel, on a CPU; turns of one process are the sample",
 )
 
@@ -605,7 +605,7 @@ ladder.improvement(climbed, "sandwich").only(sizes.rung).claim(
     "09-sandwich-earns-its-bytes",
     "> 0",
     "Twice the norms, each recipe at its own rate, buy a lower loss.",
-    found="At size {rung} Sandwich's norms move {times:.2f} times the bytes of Pre-Norm's norms. Pre-Norm's test loss minus Sandwich's is {mean:+.4f} nats.",
+    found="At size {rung}, Sandwich's norms move {times:.2f} times as many bytes as Pre-Norm's norms, and Sandwich's test loss is {apart:.4f} nats {side} Pre-Norm's.",
     source="this book: what costs more should buy more",
     beside={"times": bytes_of["sandwich"] / bytes_of["pre"]},
 )
@@ -631,8 +631,8 @@ gone = {arm: runs.count(lambda run: run.diverged_at is not None) for arm, runs i
 (gone["none"] - gone["pre"]).claim(
     "09-norms-buy-a-higher-rate",
     "> 0",
-    "At a high learning rate the network without norms diverges and Pre-Norm does not.",
-    found=f"At learning rate {high:g}, about three times Pre-Norm's best, {{k}} of {{n}} runs without norms diverge, and {{other_k}} of {{other_n}} runs with Pre-Norm do.",
+    "At a high learning rate, a network without norms diverges, but Pre-Norm does not.",
+    found=f"At a learning rate of {high:g}, about three times Pre-Norm's best rate, {{k}} of {{n}} runs without norms and {{other_k}} of {{other_n}} Pre-Norm runs diverge.",
     source="the other reason to normalize: stable at higher rates (chapters 00 and 02)",
 )
 
@@ -712,7 +712,7 @@ as_copy = {at: compare_times(times["copy"], times["normkernels"]) for at, times 
 take_ratio(min(as_copy.values())).claim(
     "09-a-fused-norm-takes-as-long-as-copying",
     "> 0.9",
-    "On an H100, the forward passes of our norms take about as long as moving their bytes, if tensors are large.",
+    "On an H100, with large tensors, the forward passes of our norms take about as long as moving their bytes.",
     found="On an H100, our forward kernels for RMSNorm, LayerNorm and RMSNorm with a sum reach {mean:.0%} to {most:.0%} of the speed of a kernel that only flips bits.",
     source="the memory wall; times recorded on an H100 (data/bench)",
     beside={"most": max(as_copy.values())[0]},
@@ -730,8 +730,8 @@ longer = {
 take_ratio(min(steps_cost.values())).claim(
     "09-in-steps-a-norm-is-slower-on-a-gpu",
     "> 1",
-    "On an H100, running a norm operation by operation multiplies its time by at least as much as its bytes.",
-    found="Run operation by operation, RMSNorm takes at least {rms:.1f} times as long as in one kernel and moves {rms_bytes:.1f} times the bytes. LayerNorm takes at least {layer:.1f} times as long and moves {layer_bytes:.1f} times the bytes.",
+    "On an H100, running a norm operation by operation multiplies its time by at least the same factor as the bytes that it moves.",
+    found="Run operation by operation, RMSNorm takes at least {rms:.1f} times as long as in one kernel and moves {rms_bytes:.1f} times as many bytes. LayerNorm takes at least {layer:.1f} times as long and moves {layer_bytes:.1f} times as many bytes.",
     source="the bytes counted above; times recorded on an H100 (data/bench)",
     beside={
         "rms": longer["rms_norm"],
@@ -751,7 +751,7 @@ take_ratio(max(compiled.values())).claim(
     "09-the-compiler-is-as-fast-forward",
     "< 1.15",
     "On an H100, the forward passes of our norms are hardly faster than those of PyTorch's compiler.",
-    found="In the forward pass, the compiler's kernels take {least:.2f} to {mean:.2f} times as long as ours for RMSNorm, LayerNorm and RMSNorm with a sum. Over all eleven kernels the range is {lowest:.2f} to {highest:.2f} times.",
+    found="In the forward pass, the compiler's kernels take {least:.2f} to {mean:.2f} times as long as ours for RMSNorm, LayerNorm and RMSNorm with a sum. Over all eleven kernels, they take {lowest:.2f} to {highest:.2f} times as long.",
     source="what QuACK and Liger publish, where good forward passes lie close together; times recorded on an H100 (data/bench)",
     beside={"least": min(compiled.values())[0], "lowest": min(others), "highest": max(others)},
 )
@@ -822,7 +822,7 @@ exact(max(off)).claim(
     "09-published-shares-follow-from-bytes",
     "< 1",
     "The published shares of bandwidth follow from our count of bytes.",
-    found="For {many} published kernels, the bytes that we count, divided by the printed time, give the printed share of the bandwidth to within {mean:.1f} percentage points.",
+    found="For {many} published kernels, the share of the bandwidth that follows from the bytes that we count and the printed time differs from the printed share by at most {mean:.1f} percentage points.",
     source="Liger-Kernel's and PyTorch's figures for an H100",
     published="19 % to 85 % of 3.35 TB/s",
     beside={"many": len(off)},
@@ -867,15 +867,15 @@ exact(decoding["in steps, started one by one"]).claim(
     "09-eager-norms-take-a-quarter-of-decoding",
     "> 0.25",
     "If one sequence is decoded and a kernel takes at least 5 µs, eager norms take more than a quarter of a decoding step.",
-    found="By the estimate for one sequence and kernels of at least 5 µs, eager norms and sums take {mean:.0%} of a decoding step of an 8B model. In a CUDA graph they take {graph:.0%}.",
+    found="If one sequence is decoded and a kernel takes at least 5 µs, eager norms and sums take an estimated {mean:.0%} of a decoding step of an 8B model. In a CUDA graph they take an estimated {graph:.0%}.",
     source="the estimate above: 65 norms of nine operations, 5 µs each",
     beside={"graph": decoding["in steps, in one graph"]},
 )
 exact(decoding["one kernel, with the sum"]).claim(
     "09-fused-norms-take-a-few-per-cent",
     "< 0.05",
-    "Fused and in a CUDA graph, norms take a few per cent of a decoding step.",
-    found="By the estimate, fused norms in a CUDA graph take {mean:.1%} of a decoding step.",
+    "Fused norms in a CUDA graph take a few per cent of a decoding step.",
+    found="Fused norms in a CUDA graph take an estimated {mean:.1%} of a decoding step of an 8B model.",
     source="the estimate above: 65 norms of one kernel, 2 µs each",
     published="'0.2-0.3 % of the total decode latency' saved, norms 0.6 % of it (Transformer Anatomy, part 7, for a 70B model)",
 )
@@ -996,8 +996,8 @@ beaten = [
 take_ratio(min(beaten), turns).claim(
     "09-compiling-beats-norm-kernels",
     "> 1",
-    "On an H200, at width 1,024, compiling the plain model makes a training step faster than any fused norms do without a compiler.",
-    found="The fastest eager step with other norms takes {mean:.2f} to {most:.2f} times as long as the step of the compiled model as shipped, in {pairs} pairs of model and size.",
+    "On an H200, at width 1,024, a training step of the compiled plain model is faster than that of an uncompiled model with any fused norms.",
+    found="In {pairs} pairs of model and size, the fastest uncompiled step with other norms takes {mean:.2f} to {most:.2f} times as long as the step of the compiled model as shipped.",
     source="whole training steps, recorded on an H200 (data/bench/steps.json)",
     beside={"most": max(beaten)[0], "pairs": len(beaten)},
 )
@@ -1012,7 +1012,7 @@ computed(proportion([ratio > 1 for ratio in opaque]), unit="pairs of model and l
     "09-norm-kernels-save-nothing-under-compile",
     "> 0.5",
     "On an H200, at width 1,024, a library's norm kernels usually make a compiled training step longer.",
-    found="Compiled with a library's norm kernels, a step takes {least:.2f} to {most:.2f} times as long as compiled with the norms as shipped. It takes longer in {k} of {n} pairs of model and library.",
+    found="A compiled step with a library's norm kernels takes {least:.2f} to {most:.2f} times as long as a compiled step with the norms as shipped. It takes longer in {k} of {n} pairs of model and library.",
     source="whole training steps, recorded on an H200 (data/bench/steps.json)",
     beside={"least": min(opaque), "most": max(opaque)},
 )
@@ -1026,7 +1026,7 @@ take_ratio(min(wide), turns).claim(
     "09-sums-and-rotations-pay-at-4096",
     "> 1.05",
     "On an H200, at width 4,096, norms fused with sums and rotations make an eager training step shorter than nn.RMSNorm does.",
-    found="At width 4,096 the eager training step with nn.RMSNorm takes {mean:.2f} to {most:.2f} times as long as the step with norms, sums and rotations fused by our kernels, in {models} models.",
+    found="In {models} models of width 4,096, the eager training step with nn.RMSNorm takes {mean:.2f} to {most:.2f} times as long as the step in which our kernels fuse norms, sums and rotations.",
     source="whole training steps, recorded on an H200 (data/bench/steps.json)",
     beside={"most": max(wide)[0], "models": len(wide)},
 )
@@ -1038,8 +1038,8 @@ share = shares[1024, "eager"]
 take_ratio([part - share for part in (saved, low, high)], turns).claim(
     "09-compiling-saves-more-than-free-norms",
     "> 0",
-    "On an H200, compiling Llama saves a larger share of a training step than norms take by the estimate.",
-    found="At width 1,024 compiling saves {saved:.0%} of Llama's training step, and unfused norms take {share:.0%} of the step by the estimate.",
+    "On an H200, compiling Llama saves a larger share of a training step than its norms take by our estimate.",
+    found="At width 1,024, compiling saves {saved:.0%} of the time of Llama's training step. Unfused norms take an estimated {share:.0%} of the step.",
     source="Amdahl's law and the bytes counted above; training steps recorded on an H200 (data/bench/steps.json)",
     beside={"saved": saved, "share": share},
 )
@@ -1070,8 +1070,8 @@ plots.table(rows)
 exact(rows[0]["% of 3,350"]).claim(
     "09-ninety-six-kilobytes",
     "in [60, 62]",
-    "The published 96 KiB in 0.52 µs are 61 % of an H100's bandwidth.",
-    found="96 KiB in 0.52 µs are {mean:.1f} % of 3.35 TB/s. The highest share among the four rows of the published table is {most:.1f} %.",
+    "The published figure of 96 KiB in 0.52 µs corresponds to 61 % of an H100's bandwidth.",
+    found="Moving 96 KiB in 0.52 µs takes {mean:.1f} % of an H100's bandwidth of 3.35 TB/s. The highest share in the four rows of the published table is {most:.1f} %.",
     source="a table of Transformer Anatomy, part 7, recomputed",
     published="61 %",
     beside={"most": max(row["% of 3,350"] for row in rows)},
@@ -1102,16 +1102,16 @@ plots.table(
 exact(floor["feed-forward"] / budget["feed-forward"]).claim(
     "09-the-feed-forward-is-below-its-floor",
     "<= 1",
-    "The printed time of the feed-forward layers is long enough to read their weights.",
-    found="Reading the weights of the feed-forward layers takes at least {mean:.2f} times the printed time.",
+    "In a published time budget for decoding with a 70B model, the time for the feed-forward layers is long enough to read their weights.",
+    found="Reading the weights of the feed-forward layers takes at least {mean:.2f} times the time that is printed for these layers.",
     source="the decoding budget of Transformer Anatomy, part 7: 70B, four H100s",
     published="5,100 µs",
 )
 exact(100e9 * 22.4e-6 / 86_400).claim(
     "09-twenty-six-gpus",
     "in [0.5, 1.5]",
-    "The published example's saving equals about one GPU that runs all day.",
-    found="2.24 million GPU-seconds per day are {mean:.1f} GPUs that run all day.",
+    "The 2.24 million GPU-seconds per day that are saved in a published example correspond to about one GPU that runs all day.",
+    found="2.24 million GPU-seconds per day correspond to {mean:.1f} GPUs that run all day.",
     source="100 billion tokens a day, 22.4 µs saved for each; Transformer Anatomy, part 7",
     published="'roughly 26 GPU-days, or about one H100 continuously'",
 )
@@ -1193,8 +1193,8 @@ lost_of_x, lost_of_gain = (int((~each.isfinite()).sum()) for each in came)
 exact(lost_of_gain).claim(
     "09-a-gain-of-zero-cannot-be-divided-by",
     "> 0",
-    "If a gain is zero, recomputing the normalized input from the output loses gradients.",
-    found="If one of four gains is 0, {mean:.0f} of 4 gradients of the gain and {of_x} of {n_of_x} gradients of x are not numbers.",
+    "If a gain is zero, gradients are lost when the normalized input is recomputed from the output.",
+    found="If one of four gains is 0, {mean:.0f} of the 4 entries of the gain's gradient and {of_x} of the {n_of_x} entries of the gradient of x are NaN.",
     source="NVIDIA/apex#1715: x̂ recomputed from y and the gain",
     beside={"of_x": lost_of_x, "n_of_x": x.numel()},
 )
@@ -1305,8 +1305,8 @@ odd, even = lose_by_joining(41), lose_by_joining(64)
 exact(odd[1]).claim(
     "09-the-mean-that-is-kept-must-be-the-one-subtracted",
     "> 1e-5",
-    "If the mean is subtracted before it is rounded and stored after it is rounded, the gain's gradient becomes less exact and the output does not.",
-    found="At width 41 the relative error of the gain's gradient is {mean:.0e}, and that of the output is {forward:.0e}. At width 64 both errors are at most {even:.0e}.",
+    "If LayerNorm subtracts the mean before rounding it and stores the rounded mean for the backward pass, the gain's gradient becomes less exact, but the output does not.",
+    found="At width 41, the relative error of the gain's gradient is {mean:.0e}, and that of the output is {forward:.0e}. At width 64, both errors are at most {even:.0e}.",
     source="a model of our LayerNorm kernel in float64 on a CPU, after a law that failed on an H100 (data/bench/hours)",
     beside={"forward": odd[0], "even": max(even)},
 )
