@@ -326,7 +326,7 @@ computed((p_values.min(-1) <= 0.05).mean(-1).tolist()).claim(
     "10-equals-look-different",
     "> 0.5",
     "Most leaderboards of eleven equal recipes show a “significant” difference.",
-    found="Of the simulated leaderboards of eleven equal recipes, {mean:.0%} have a pair that differs “significantly”.",
+    found="Of the simulated leaderboards of eleven equal recipes, {mean:.0%} contain two recipes that differ “significantly”.",
     source="55 tests at 5 %; all pairs of one board",
     published="1 − 0.95⁵⁵ = 94 % if the 55 tests were independent",
 )
@@ -334,8 +334,8 @@ first_ahead = equals.mean((2, 3)) - equals.mean(-1).min(-1)
 computed(first_ahead.mean(-1).tolist()).claim(
     "10-the-first-of-equals-leads",
     "> 0.5",
-    "The mean loss of the best of eleven equal recipes is more than half a standard deviation of a run lower than the average.",
-    found="The best of eleven equal recipes has a mean loss that is {mean:.2f} standard deviations of one run lower than the average.",
+    "The best of eleven equal recipes has a mean loss that is lower than the average by more than half the standard deviation of a single run.",
+    found="The best of eleven equal recipes has a mean loss that is lower than the average by {mean:.2f} standard deviations of a single run.",
     source="the winner's curse: the smallest of eleven means of five",
 )
 
@@ -351,7 +351,7 @@ exact(smallest(5)).claim(
     "10-five-seeds-see-large-differences",
     "> 2",
     "With five seeds and many pairs, only large differences are distinguishable from chance.",
-    found="Among 55 pairs, a difference is distinguishable from chance with five seeds if it is at least {mean:.1f} standard deviations of a run. With twenty seeds it is distinguishable if it is at least {twenty:.1f}.",
+    found="In a comparison of 55 pairs, a difference is distinguishable from chance if it is at least {mean:.1f} standard deviations of a run with five seeds, and at least {twenty:.1f} with twenty seeds.",
     source="Student's t with one scatter for all eleven, at 0.05/55",
     beside={"twenty": smallest(20)},
 )
@@ -383,7 +383,7 @@ computed(surviving, unit="boards").claim(
     "10-holm-keeps-the-level",
     "<= 0.07",
     "With p-values adjusted by Holm's procedure, few leaderboards of equal recipes show a significant difference.",
-    found="With p-values adjusted by Holm's procedure, {mean:.1%} of the simulated leaderboards of equal recipes have a pair that differs significantly.",
+    found="With p-values adjusted by Holm's procedure, {mean:.1%} of the simulated leaderboards of equal recipes contain two recipes that differ significantly.",
     source="Holm 1979: at most 5 %, whatever the dependence",
 )
 
@@ -398,8 +398,8 @@ for _ in range(300):
 exact(wrong).claim(
     "10-letters-say-the-pairs",
     "<= 0",
-    "Two entries share a letter exactly if no test distinguishes them.",
-    found="On 300 random sets of verdicts, the letters are wrong about {mean:.0f} pairs.",
+    "Two entries of the leaderboard share a letter if and only if no test distinguishes them.",
+    found="For 300 random sets of verdicts, the letters of {mean:.0f} pairs contradict the verdicts.",
     source="Piepho 2004",
 )
 
@@ -526,7 +526,7 @@ without.claim(
     "10-ladder-a-norm-lowers-the-best-loss",
     "< 0",
     "Tuned, the model without norms ends above Pre-Norm.",
-    found="At size {rung} Pre-Norm's test loss minus that of the model without norms is {mean:+.4f} nats. At size {small} the difference is {of_small:+.4f} nats.",
+    found="At size {rung}, the test loss of the model without norms is {apart:.4f} nats {side} Pre-Norm's. At size {small}, Pre-Norm's test loss minus that of the model without norms is {of_small:+.4f} nats.",
     source="this book's pilot: behind by 0.02 nats",
     beside={"small": rung, "of_small": without[rung].mean},
 )
@@ -536,7 +536,7 @@ ladder.improvement(climbed, "lns").claim(
     "10-lns-ahead-of-pre",
     "> 0",
     "With each at its own rate, Pre-Norm scaled by depth (LNS) ends below Pre-Norm.",
-    found="At size {rung} Pre-Norm's test loss minus that of LNS is {mean:+.4f} nats.",
+    found="At size {rung}, with tuned learning rates, the test loss of LNS is {apart:.4f} nats {side} Pre-Norm's.",
     source="Sun et al. 2025, arXiv 2502.05795",
     published="lower validation perplexity than Pre-LN from 130M to 1B parameters",
 )
@@ -545,8 +545,8 @@ ladder.improvement(climbed, "lns").claim(
 ladder.improvement(climbed, "realformer", over="post").claim(
     "10-realformer-ends-below-post",
     "> 0",
-    "With tuned learning rates, RealFormer has a lower loss than Post-Norm.",
-    found="At size {rung} Post-Norm's test loss minus RealFormer's is {mean:+.4f} nats. RealFormer's learning-rate sensitivity is {its:.3f}, and Post-Norm's is {other:.3f}.",
+    "With tuned learning rates, RealFormer reaches a lower test loss than Post-Norm.",
+    found="At size {rung}, RealFormer's test loss is {apart:.4f} nats {side} Post-Norm's. RealFormer's learning-rate sensitivity is {its:.3f}, and Post-Norm's is {other:.3f}.",
     source="He et al. 2021, arXiv 2012.11747: better than Post-Norm and more robust to hyper-parameters",
     beside={"its": lost["realformer"], "other": lost["post"]},
     domain=Domain(
@@ -637,7 +637,7 @@ off = cost["no norm"].operations / (BACKWARD * run.data.batch * T) - by_hand
 exact(off, tolerance=0).claim(
     "10-operations-by-hand",
     "in [0, 0]",
-    "The counted operations of a model agree with the formula.",
+    "The number of operations that we count in a model agrees with the formula.",
     found="For the network without norms, the count and the formula differ by {mean:.0f} operations per token.",
     source="the formula above, and the output matrix",
 )
@@ -646,8 +646,8 @@ exact(off, tolerance=0).claim(
 exact(max(one.norm_share for one in cost.values())).claim(
     "10-norms-are-few-operations",
     "< 0.05",
-    "Norms are a small part of a model's operations.",
-    found="Norms are at most {mean:.1%} of a recipe's operations at width {width}. A step of nGPT has {work:.2f} times Pre-Norm's operations and {kept:.2f} times its bytes of saved activations.",
+    "Norms account for a small share of a model's operations.",
+    found="At width {width}, norms account for at most {mean:.1%} of a recipe's operations. A step of nGPT has {work:.2f} times as many operations as a step of Pre-Norm and {kept:.2f} times as many bytes of saved activations.",
     source="norm arithmetic against matrix products; the share decreases as 1/width",
     beside={
         "width": d,
@@ -697,8 +697,8 @@ lacks = [lack for arm in others for lack in against[arm].list_lacking()]
 computed(wider, unit="recipes").over_rates(lacks).claim(
     "10-rates-tell-more-than-losses",
     "> 0.5",
-    "Most recipes differ from Pre-Norm more in learning-rate sensitivity than in best loss.",
-    found="Over two decades of learning rates {k} of {n} recipes differ from Pre-Norm more in learning-rate sensitivity than in test loss ({fewest} or more seeds per rate).",
+    "Most recipes differ from Pre-Norm more in learning-rate sensitivity than in test loss at the best learning rate.",
+    found="Over two decades of learning rates, {k} of {n} recipes differ from Pre-Norm more in learning-rate sensitivity than in test loss ({fewest} or more seeds per learning rate).",
     source="this book; learning-rate sensitivity: Wortsman et al. 2024, arXiv 2309.14322",
     beside={"fewest": fewest},
 )
@@ -710,8 +710,8 @@ lacks = [lack for comparison in compared for lack in comparison.list_lacking()]
 computed(lowered, unit="pairs").over_rates(lacks).claim(
     "10-norms-on-q-and-k-lower-the-sensitivity",
     "> 0",
-    "Norms inside attention lower the learning-rate sensitivity.",
-    found="Over {n} pairs of recipes, norms inside attention lower the learning-rate sensitivity by {mean:.2f} nats on average and by at least {least:.2f} nats ({fewest} or more seeds per rate).",
+    "Norms inside attention lower a recipe's learning-rate sensitivity.",
+    found="In {n} pairs of recipes, norms inside attention lower the learning-rate sensitivity by {mean:.2f} nats on average and by at least {least:.2f} nats ({fewest} or more seeds per learning rate).",
     source="this book; the same in larger models: Wortsman et al. 2024, arXiv 2309.14322",
     beside={"least": min(lowered), "fewest": fewest},
 )
@@ -789,15 +789,15 @@ plots.curves(
     logy=True,
     counted=True,
     caption="Distance by which Adam's first step moves the last stream of an untrained Pre-Norm model, against width and against depth, at a fixed learning rate. Width, depth and distance are relative to those of the smallest model. The distance grows roughly in proportion to width and "
-    "to depth. If every branch is divided by the depth, a model that is "
-    f"{deepest:g} times as deep has {share:.2f} times the distance.",
+    "to depth. If every branch is divided by the depth, in a model that is "
+    f"{deepest:g} times as deep the stream moves {share:.2f} times as far.",
 ).named("first-step-by-width")
 
 # %%
 computed(slopes(widths)).claim(
     "10-a-first-step-grows-with-the-width",
     "in [0.75, 1.25]",
-    "At a fixed learning rate, Adam's first step moves the stream in proportion to the width.",
+    "At a fixed learning rate, the distance by which Adam's first step moves the stream is proportional to the width.",
     found="The distance by which Adam's first step moves the stream scales as the width to the power {mean:.2f}.",
     source="derived above; Yang et al. 2022, arXiv 2203.03466",
     predicted=1.0,
@@ -806,8 +806,8 @@ computed(slopes(depths[1.0])).claim(
     "10-branches-over-depth-keep-the-step",
     "in [-0.25, 0.25]",
     "If every branch is divided by the depth, Adam's first step moves the stream about equally far at any depth.",
-    found="With branches divided by L, the distance by which Adam's first step moves the stream scales as the depth to the power {mean:+.2f}. "
-    "With branches divided by √L the power is {root:+.2f}, and with undivided branches it is {plain:+.2f}.",
+    found="With branches divided by the depth L, the distance by which Adam's first step moves the stream scales as the depth to the power {mean:+.2f}. "
+    "With branches divided by √L, the power is {root:+.2f}, and with undivided branches it is {plain:+.2f}.",
     source="derived above; Dey et al. 2025, arXiv 2505.01618",
     beside={"root": fmean(slopes(depths[0.5])), "plain": fmean(slopes(depths[0.0]))},
     predicted=0.0,
@@ -845,7 +845,7 @@ plots.curves(
     logx=True,
     counted=True,
     caption="Validation loss minus the lowest validation loss, against learning rate, for Pre-Norm and QK-Norm at each model size and variant. Only rates near the best one are shown. "
-    f"Points are means of one to three seeds. M is twice as wide as S. The best of the rates that were tried: {found}.",
+    f"Each point is a mean over one to three seeds. M is twice as wide as S. Of the rates that were tried, these are the best: {found}.",
     provenance=lab.provenance(climbed.where(stage="tuning", arm=["pre", "qk"])),
 ).named("rates-by-rung")
 
@@ -967,8 +967,8 @@ slips = (
 exact(sum(not check.any_norm(make_norm(slip)).ok for slip in slips)).claim(
     "10-check-finds-the-slips",
     ">= 3",
-    "The check finds each of three one-line bugs.",
-    found="Of three one-line bugs the check finds {mean:.0f}.",
+    "labkit's check of a norm finds each of three one-line bugs.",
+    found="Of three one-line bugs, labkit's check of a norm finds {mean:.0f}.",
     source="F.normalize's default axis; a mean without dim; a root at zero",
 )
 
@@ -979,8 +979,8 @@ checked = check.any_norm(
 exact(len(checked.failed)).claim(
     "10-own-norm-keeps-the-laws",
     "<= 0",
-    "The template for a custom norm obeys all laws that labkit checks.",
-    found="The template for a custom norm breaks {mean:.0f} of the laws that labkit checks.",
+    "labkit's template for a custom norm obeys all laws that labkit checks.",
+    found="labkit's template for a custom norm violates {mean:.0f} of the laws that labkit checks.",
     source="labkit.check.any_norm",
 )
 
