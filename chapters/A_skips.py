@@ -134,7 +134,7 @@ bound = (2 * pi) ** 2 / (8 * blocks**2)
 exact((lay_hinges(wave, blocks)(at) - wave(at)).abs().max()).claim(
     "A-hinges-fit-a-wave",
     f"<= {bound:.6f}",
-    "A residual network of 64 blocks with one unit each approximates sin 2πx within the bound of linear interpolation.",
+    "A residual network of 64 blocks with one unit each approximates sin 2πx with an error of at most the bound for linear interpolation.",
     found="A residual network of {blocks} blocks with one unit each approximates sin 2πx with an error of at most {mean:.5f}. The bound is {bound:.5f}.",
     source="linear interpolation; for residual networks, Lin and Jegelka 2018, arXiv 1806.10909",
     beside={"blocks": blocks, "bound": bound},
@@ -196,8 +196,8 @@ plots.by_depth(
 exact(lengths["random"][-1] / 1.01**96, tolerance=1e-20).claim(
     "A-spectral-norm-bounds-growth",
     "< 1e-20",
-    "A spectral norm of 1.01 bounds a signal's growth and does not predict it: random matrices of that norm shrink a signal to nearly nothing.",
-    found="After 96 matrices the signal's length, as a share of the bound, is {mean:.0e} with random matrices, {shared:.2f} with one symmetric matrix and {turned:.3f} with orthogonal matrices.",
+    "A spectral norm of 1.01 bounds a signal's growth but does not predict it: random matrices with this spectral norm shrink a signal to nearly nothing.",
+    found="After 96 matrices of spectral norm 1.01, the signal's length divided by the bound is {mean:.0e} with random matrices, {shared:.2f} with one symmetric matrix and {turned:.3f} with orthogonal matrices.",
     source="against Transformer Anatomy, part 7: normalization in transformers",
     published="spectral norm 1.01 means growth like 1.01 to the power L",
     beside={
@@ -240,8 +240,8 @@ faded, tanh = [fade(torch.sigmoid, s) for s in five], [fade(torch.tanh, s) for s
 computed([np.log10(ratio) if rms > 0.1 else 0.0 for ratio, rms, _ in faded]).claim(
     "A-sigmoid-layers-vanish",
     "< -10",
-    "Through many sigmoid layers gradients vanish, although outputs keep their size.",
-    found="Through 48 sigmoid layers the gradient shrinks to 10^{mean:.0f} of its size. The outputs keep an RMS of {size:.2f}, but those of different inputs differ by only {spread:.0e}. Through tanh layers the gradient is multiplied by {of_tanh:.1f}.",
+    "Gradients vanish on their way through many sigmoid layers, although the outputs keep their size.",
+    found="Through 48 sigmoid layers, the gradient shrinks to 10^{mean:.0f} of its size. The outputs keep an RMS of {size:.2f}, but those of different inputs differ by only {spread:.0e}. Through as many tanh layers, the gradient is multiplied by {of_tanh:.1f}.",
     source="Exploring the Transformer, part 14, l. 16",
     beside={
         "size": fmean(rms for _, rms, _ in faded),
@@ -286,7 +286,7 @@ exact(moved["none"]).claim(
     "A-deeper-holds-the-shallow",
     "<= 0",
     "A deeper plain network can compute exactly the same function as a shallower one.",
-    found="Layers that copy their input, added to a plain network, change its logits by at most {mean:g}. With BatchNorm, in evaluation, they change the logits by at most {normed:.0e}.",
+    found="If layers that copy their input are added to a plain network, its logits change by at most {mean:g}. With BatchNorm, in evaluation mode, the logits change by at most {normed:.0e}.",
     source="He et al. 2016a, arXiv 1512.03385, section 1",
     beside={"normed": moved["batch"]},
 )
@@ -436,7 +436,7 @@ def share_saved(skips, bare):
 combine(share_saved, cost["ResNet v1"], cost["plain, BatchNorm"]).claim(
     "A-skips-cut-the-cost-of-depth",
     "> 0.5",
-    "In a network with BatchNorm, adding only skips removes most of the cost of depth.",
+    "In a network with BatchNorm, adding skips alone removes most of the rise in training loss with depth.",
     found=f"With BatchNorm, skips remove {{mean:.0%}} of the rise in training loss from {low} to {high} layers.",
     source=figures,
     published=printed,
@@ -536,7 +536,7 @@ measure_long_cost("plain, BatchNorm").claim(
     "A-deeper-plain-stays-behind",
     "> 0.3",
     "With BatchNorm and without skips, the deeper network still fits its own training data worse after four times the steps.",
-    found=f"With BatchNorm, the training loss of {high} plain layers is {{mean:.2f}} nats higher than that of {low} after {long.train.steps:,} steps. After a quarter of the steps it is {{before:.2f}} nats higher.",
+    found=f"With BatchNorm, after {long.train.steps:,} steps, the training loss of {high} plain layers is {{mean:.2f}} nats higher than that of {low}. After a quarter of the steps, it is {{before:.2f}} nats higher.",
     source=figures,
     published=printed,
     beside={"before": cost["plain, BatchNorm"], **patiently, "control": own_rate},
@@ -547,7 +547,7 @@ measure_long_cost("plain").claim(
     "A-deeper-bare-stays-behind",
     "> 0.1",
     "Without norms and without skips, too, the deeper network still fits its own training data worse after four times the steps.",
-    found=f"Without norms, the training loss of {high} plain layers is {{mean:.2f}} nats higher than that of {low} after {long.train.steps:,} steps. After a quarter of the steps it is {{before:.2f}} nats higher.",
+    found=f"Without norms, after {long.train.steps:,} steps, the training loss of {high} plain layers is {{mean:.2f}} nats higher than that of {low}. After a quarter of the steps, it is {{before:.2f}} nats higher.",
     source="this book; with BatchNorm, He et al. 2016a, arXiv 1512.03385",
     beside={"before": cost["plain"], **patiently, "control": own_rate},
 )
@@ -558,10 +558,10 @@ left.claim(
     "A-deeper-skips-fit-better",
     "< 0",
     "With skips and four times the steps, the deeper network has the lower training loss.",
-    found=f"After {long.train.steps:,} steps the training loss of ResNet v1 with {high} layers is {{apart:.3f}} nats {{where}} that of ResNet v1 with {low} layers.",
+    found=f"After {long.train.steps:,} steps, the training loss of ResNet v1 is {{apart:.3f}} nats {{where}} with {high} layers than with {low} layers.",
     source=figures,
     published="with skips the deeper network has the lower training error",
-    beside={"where": "above" if left.mean > 0 else "below", **patiently},
+    beside={"where": "higher" if left.mean > 0 else "lower", **patiently},
 )
 
 
@@ -605,7 +605,7 @@ $T = 1$ gives a layer without a skip, and $T = 0$ gives a copy. With $T$ near 0 
     "A-highway-needs-no-norm",
     "> 0.5",
     "At depth a highway, without norms, ends far below the same layers without its gates.",
-    found=f"Without norms, the test loss of a highway of {high} layers with b = −2 is {{apart:.2f}} nats {{side}} that of a plain network of the same depth.",
+    found=f"Without norms, the test loss of a highway network of {high} layers with a gate bias of b = −2 is {{apart:.2f}} nats {{side}} that of a plain network of the same depth.",
     source="this book: gates that begin at b = −2, whatever the depth",
     beside={"second value": "20 layers (table)", "last step": "the test loss at the end"},
 )
@@ -624,7 +624,7 @@ ends = measure_tuned(found, sought)
     "A-closed-highway-needs-no-norm",
     "> 0.5",
     "With gates that begin nearly closed, a deep highway, without norms, ends far below the same layers without its gates.",
-    found=f"With b = −6 the test loss of a highway of {high} layers is {{closed:.2f}} nats, which is {{apart:.2f}} nats {{side}} that of a plain network of the same depth.",
+    found=f"With a gate bias of b = −6, the test loss of a highway network of {high} layers is {{closed:.2f}} nats, which is {{apart:.2f}} nats {{side}} that of a plain network of the same depth.",
     source="Srivastava et al. 2015, arXiv 1505.00387, section 3",
     published="highways of 50 and 100 layers train where plain ones do not (MNIST)",
     beside={
@@ -651,7 +651,7 @@ layers, 7.61 to 4.92 % at 1,001, on CIFAR-10.
     "A-v2-ends-below-v1",
     "> 0",
     "At depth ResNet v2 ends below v1.",
-    found=f"With {high} layers ResNet v2's test loss is {{apart:.3f}} nats {{side}} v1's.",
+    found=f"With {high} layers, ResNet v2's test loss is {{apart:.3f}} nats {{side}} ResNet v1's.",
     source="He et al. 2016b, arXiv 1603.05027, Table 3 (CIFAR-10)",
     published="1,001 layers: 4.92 against 7.61 % error; 110 layers: 6.37 against 6.61 %",
     beside={"second value": "20 layers (table)", "last step": "the test loss at the end"},
@@ -704,8 +704,8 @@ for name in ("halved", "projected", "dropped", "shortcut-gate", "exclusive-gate"
 exact(max(apart.values()), tolerance=1e-12).claim(
     "A-shortcuts-meet-their-equations",
     "< 1e-12",
-    "In evaluation, the five shortcuts that are trained in this appendix compute the equations of its table.",
-    found="labkit's steps with the five shortcuts differ from the equations of the table by at most {mean:.0e}.",
+    "In evaluation mode, labkit's five kinds of shortcuts compute the equations in the table of appendix A.",
+    found="In evaluation mode, the outputs of labkit's five kinds of shortcuts differ from those of the table's equations by at most {mean:.0e}.",
     source="He et al. 2016b, arXiv 1603.05027, section 3.1",
 )
 
@@ -776,7 +776,7 @@ when = {"last step": "loss and accuracy at the end"}
     "A-gated-shortcut-ends-above-identity",
     "> 0",
     "At 110 layers a network with gated shortcuts ends above one with identity shortcuts.",
-    found=f"With {sizes.tall} layers the test loss of the network with identity shortcuts is {{apart:.2f}} nats {{side}} that of the network in which shortcut and branch are both gated.",
+    found=f"With {sizes.tall} layers, the test loss of the network with identity shortcuts is {{apart:.2f}} nats {{side}} that of the network in which shortcut and branch are both gated.",
     source=f"{table}; Exploring the Transformer, part 14",
     published="8.70 against 6.61 % error",
     beside=when,
@@ -787,7 +787,7 @@ when = {"last step": "loss and accuracy at the end"}
     "A-shortcut-gate-ends-above-identity",
     "> 0",
     "At 110 layers a network with a gate on its shortcuts alone ends above one with identity shortcuts.",
-    found=f"With {sizes.tall} layers the test loss of the network with identity shortcuts is {{apart:.2f}} nats {{side}} that of the network with a gate on the shortcut only.",
+    found=f"With {sizes.tall} layers, the test loss of the network with identity shortcuts is {{apart:.2f}} nats {{side}} that of the network with gates on its shortcuts alone.",
     source=table,
     published="6.91 against 6.61 % error",
     beside=when,
@@ -799,7 +799,7 @@ combine(min, *behind).claim(
     "A-three-shortcuts-read-fewer-digits",
     "> 0.1",
     "At 110 layers halved, dropped and projected shortcuts each read fewer digits than the identity.",
-    found=f"With {sizes.tall} layers the best accuracy with a halved, dropped or projected shortcut is {{mean:.2f}} lower, as a share of the digits, than the accuracy with identity shortcuts.",
+    found=f"With {sizes.tall} layers, the highest accuracy of the networks with halved, dropped and projected shortcuts is {{mean:.2f}} lower, as a share of the digits, than the accuracy of the network with identity shortcuts.",
     source=table,
     published="12.35 % error, failed, and 12.22 %, against 6.61 %",
     beside=when,
@@ -850,7 +850,7 @@ plots.curves(
     ylabel="first gradient of the last matrix",
     logx=True,
     logy=True,
-    caption="First gradient of the last feed-forward matrix against the number of blocks, in transformers before their first update. With Xavier's rule and no norms, the line curves upwards even on two "
+    caption="Norm of the gradient of the last feed-forward matrix, before the first update, against the number of blocks of a transformer. With Xavier's rule and no norms, the line curves upwards even on two "
     "logarithmic axes, as an exponential does. With smaller weights it curves less, and with small branches it is level. With Pre-Norm it even falls, because the last norm divides by a stream that has grown.",
     provenance=lab.provenance(gradients),
 ).named("first-gradient-by-depth")
@@ -866,8 +866,8 @@ def measure_growth(arm):
 measure_growth("no norm").claim(
     "A-gradient-explodes-without-norms",
     "> 1.3",
-    "Without norms, with Xavier's rule, the first gradient of the last feed-forward matrix grows by a factor of more than 1.3 per block, on average from the shallowest model to the deepest.",
-    found="On average, a block multiplies the gradient of the last matrix by {mean:.2f} with Xavier's rule, by {smaller:.2f} with smaller weights, by {small:.3f} with small branches and by {normed:.3f} with Pre-Norm.",
+    "Without norms, and with weights drawn by Xavier's rule, each added block multiplies the first gradient of the last feed-forward matrix by more than 1.3, on average from the shallowest model to the deepest.",
+    found="On average, each added block multiplies the first gradient of the last feed-forward matrix by {mean:.2f} with Xavier's rule, by {smaller:.2f} with smaller weights, by {small:.3f} with small branches and by {normed:.3f} with Pre-Norm.",
     source="this book: variances add",
     beside={
         "smaller": measure_growth("no norm, smaller weights"),
@@ -915,8 +915,8 @@ loud, quiet = ([begin_tower(init, s) for s in draws] for init in ("xavier", "meg
 computed(proportion(not whole for _, _, whole in loud), unit="draws").claim(
     "A-xavier-tower-has-no-first-loss",
     "> 0.5",
-    "In ninety-six blocks without norms, initialized by Xavier's rule, the first loss or its gradients overflow.",
-    found=f"In {sizes.tower_blocks} blocks without norms, with Xavier's rule, the first loss or a first gradient overflows in {{k}} of {{n}} draws. The loss itself overflows in {{lost}} draws.",
+    "In a model of 96 blocks without norms, initialized by Xavier's rule, the first loss or one of its gradients overflows.",
+    found=f"In a model of {sizes.tower_blocks} blocks without norms, initialized by Xavier's rule, the first loss or a first gradient overflows in {{k}} of {{n}} draws. The loss itself overflows in {{lost}} draws.",
     source=anatomy,
     published="96 layers without norms diverge within the first few hundred steps",
     beside={"lost": sum(not np.isfinite(loss) for _, loss, _ in loud)},
@@ -973,7 +973,7 @@ careful.count(fell).claim(
     "A-careful-tower-diverges",
     "> 0.5",
     "Ninety-six blocks without norms, with small branches, diverge within 200 steps.",
-    found=f"At a learning rate of 0.001, {{k}} of {{n}} runs of {sizes.tower_blocks} blocks without norms, with small branches, diverge within {sizes.tower_steps} steps.",
+    found=f"At a learning rate of 0.001, {{k}} of {{n}} runs with {sizes.tower_blocks} blocks, small branches and no norms diverge within {sizes.tower_steps} steps.",
     source=anatomy,
     published="96 layers without norms diverge within the first few hundred steps",
     beside={
@@ -1062,8 +1062,8 @@ plots.curves(
     ylabel="largest rate that trains",
     logx=True,
     logy=True,
-    caption="Largest learning rate at which a network trains, against its number of layers. Without norms it falls with depth. With norms and skips we detect no trend. A point is half a step of the grid above the last rate at which the network trains. Under SGD and without norms, the runs that fail diverge. "
-    f"At the lowest learning rate at which ResNet v2 fails, its final loss is between {min(first_failed):.1f} and {max(first_failed):.1f} nats (guessing: {log(10):.1f}). Under AdamW with 64 layers, even runs that train first reach losses of hundreds of nats or more.",
+    caption="Largest learning rate at which a network trains, against its number of layers. Without norms it falls with depth. With norms and skips we detect no trend. Each point is half a grid step above the highest rate at which the network trains. Under SGD and without norms, the runs that fail diverge. "
+    f"At the lowest learning rate at which ResNet v2 fails, its final loss is between {min(first_failed):.1f} and {max(first_failed):.1f} nats (guessing: {log(10):.1f}). Under AdamW with 64 layers, even runs that train in the end reach losses of hundreds of nats or more at first.",
     provenance=lab.provenance(*climbs.values()),
 ).named("largest-rate")
 
@@ -1084,7 +1084,7 @@ fit_power("small branches, SGD").claim(
     "A-sgd-rate-falls-like-the-root",
     "in [-0.65, -0.35]",
     "Without norms, under SGD, the largest rate that trains falls like one over the root of the depth.",
-    found="With small branches and no norm, under SGD, the largest rate that trains scales as L to the power {mean:.2f}.",
+    found="With small branches and no norms, under SGD, the largest learning rate at which a network of L layers trains scales as L to the power {mean:.2f}.",
     source=anatomy,
     published="L to the power −1/2",
     beside={**how, "second value": "AdamW"},
@@ -1096,7 +1096,7 @@ fit_power("small branches, AdamW").claim(
     "A-adam-rate-falls-like-the-root",
     "in [-0.65, -0.35]",
     "Without norms, under AdamW, the largest rate that trains falls like one over the root of the depth.",
-    found="With small branches and no norm, under AdamW, the largest rate that trains scales as L to the power {mean:.2f}.",
+    found="With small branches and no norms, under AdamW, the largest learning rate at which a network of L layers trains scales as L to the power {mean:.2f}.",
     source=anatomy,
     published="L to the power −1/2",
     beside={**how, "second value": "SGD"},
@@ -1109,7 +1109,7 @@ if size != "smoke":  # there all seeds have one power, and values without scatte
         "A-norms-keep-the-largest-rate",
         "in [-0.15, 0.15]",
         "With norms and skips the largest rate that trains is the same at every depth.",
-        found="In ResNet v2, under SGD, the largest rate that trains scales as L to the power {mean:.2f}.",
+        found="Under SGD, the largest learning rate at which a ResNet v2 of L layers trains scales as L to the power {mean:.2f}.",
         source=anatomy,
         published="the same rates from 12 to 96 layers",
         beside=how,
@@ -1179,8 +1179,8 @@ plots.table(
 exact(min([row["with a skip"] for row in counted] + unread[1:])).claim(
     "A-skips-lift-singularities",
     ">= 16",
-    "A skip removes each kind of singularity: all directions change the output again.",
-    found="With a skip, {mean:.0f} of 16 directions change the output at each kind of singularity. Without a skip, {plain:.0f} or fewer directions do.",
+    "A skip removes each kind of singularity: moving the weights in any direction changes the output again.",
+    found="With a skip, {mean:.0f} of the 16 directions affect the output at each kind of singularity. Without a skip, at most {plain:.0f} do.",
     source="Orhan and Pitkow 2018, arXiv 1701.09175, Figure 1",
     beside={"plain": max(row["plain"] for row in counted[1:])},
 )
@@ -1291,7 +1291,7 @@ gained.claim(
     "A-early-answers-settle",
     "> 0.1",
     "Read off early, an answer is the final one more often after three quarters of the steps than after one quarter.",
-    found="After three quarters of the depth {late:.1%} of the answers are final, {points:.1f} percentage points more than after one quarter. The criterion is ten percentage points.",
+    found="After three quarters of the depth, {late:.1%} of the answers equal the final answer, {points:.1f} percentage points more than after one quarter. The criterion is ten percentage points.",
     source=f"this book: a gain of a tenth; the method is that of {method}",
     beside={"late": late, "points": 100 * gained.mean, **trained},
 )
@@ -1301,7 +1301,7 @@ measure_early(answers, "changed", -1).claim(
     "A-last-step-changes-answers",
     "> 0.01",
     "The last step still changes the answer to some images.",
-    found=f"The last of {steps} steps changes the answer to {{mean:.1%}} of the test digits. The criterion is more than one in a hundred.",
+    found=f"The last of {steps} residual steps changes the answer for {{mean:.1%}} of the test digits. The criterion is more than one digit in a hundred.",
     source=f"this book: one image in a hundred; the method is that of {method}",
     beside=trained,
 )
@@ -1311,8 +1311,8 @@ up, down = (measure_early(answers, what, steps // 4) for what in ("mended", "bro
 (up - down).claim(
     "A-early-answers-turn-right",
     "> 0",
-    "In a deep ResNet the later steps make more answers correct than they make wrong.",
-    found="From a quarter of the depth to the end {up:.1%} of the answers become correct and {down:.1%} become wrong.",
+    "In a deep ResNet, the later residual steps correct more answers than they make wrong.",
+    found="From a quarter of the depth to the end, {up:.1%} of the answers become correct, and {down:.1%} become wrong.",
     source=f"{method}; Exploring the Transformer, part 14",
     published="layers correct each other",
     beside={"up": up, "down": down, **trained},
@@ -1357,7 +1357,7 @@ measure_smallest_gain("agreement").claim(
     "A-early-characters-settle",
     "> 0",
     "In a character model each block makes the early answer the final one more often.",
-    found="From block to block, the share of positions whose early answer is the final one rises from {first:.2f} to 1. The smallest rise in a block is {mean:.3f}.",
+    found="From block to block, the share of positions at which the early answer equals the final one rises from {first:.2f} to 1. The smallest rise is {mean:.3f}.",
     source=method,
     published="the share of final answers grows with the layer",
     beside={"first": measure_early(told, "agreement", 0), **trained},
@@ -1366,7 +1366,7 @@ measure_smallest_gain("truth").claim(
     "A-early-characters-come-true",
     "> 0",
     "In a character model each block raises the probability of the true next character.",
-    found="From block to block, the mean probability of the true next character rises from {first:.2f} to {last:.2f}. The smallest rise in a block is {mean:.4f}.",
+    found="From block to block, the mean probability of the true next character rises from {first:.2f} to {last:.2f}. The smallest rise is {mean:.4f}.",
     source=f"{method}; Exploring the Transformer, part 14",
     published="the probability of the answer grows",
     beside={
@@ -1383,7 +1383,7 @@ measure_early(told, "changed", -1).claim(
     "A-last-block-changes-characters",
     "> 0.05",
     "The last of six blocks changes the answer at more than one position in twenty.",
-    found="The last of six blocks changes the answer at {mean:.1%} of the positions. From the middle of the depth to the end, {up:.1%} of the answers become correct and {down:.1%} become wrong.",
+    found="The last of six blocks changes the answer at {mean:.1%} of the positions. From the middle of the depth to the end, {up:.1%} of the answers become correct, and {down:.1%} become wrong.",
     source=f"this book; the method is that of {method}",
     beside={"up": up, "down": down, **trained},
 )
@@ -1408,7 +1408,7 @@ exact(max(leaks.values())).claim(
     "A-skips-do-not-leak",
     "<= 0",
     "Skips do not carry later tokens past a causal mask.",
-    found="In {recipes:.0f} recipes of the book, changing the last token changes the earlier logits by at most {mean:g}.",
+    found="In {recipes:.0f} recipes of the book, changing the last token changes the logits at earlier positions by at most {mean:g}.",
     source="Exploring the Transformer, part 14: residual networks and normalization",
     published="the skip introduces no additional information",
     beside={"recipes": len(leaks)},
