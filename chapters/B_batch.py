@@ -123,7 +123,7 @@ exact(differ, tolerance=0.0).claim(
     "B-books-share-means",
     "<= 0",
     "If a book is an example and a page is a channel, BatchNorm averages one page of all books, LayerNorm averages a book, InstanceNorm averages a page, and GroupNorm averages a booklet.",
-    found="A character's output depends on {batch} characters in BatchNorm, {layer} in LayerNorm, {instance} in InstanceNorm and {group} in GroupNorm. {mean:.0f} of these four counts differ from those that the analogy of books and pages gives.",
+    found="A character's output depends on {batch} characters with BatchNorm, on {layer} with LayerNorm, on {instance} with InstanceNorm and on {group} with GroupNorm. The analogy of books and pages gives these numbers, with {mean:.0f} exceptions.",
     source="an analogy of Exploring the Transformer, part 14, itself without a source; the norms' definitions",
     beside=heard,
 )
@@ -241,8 +241,8 @@ evaluated, trained = demands["BatchNorm in evaluation"], demands["BatchNorm in t
 exact(evaluated["growth"] if trained["heard"] > 0.1 else 0.0).claim(
     "B-batch-norm-breaks-a-demand-in-each-mode",
     "> 100",
-    "BatchNorm's output depends on other examples in training (demand 2), and is not bounded in evaluation (demand 1).",
-    found="In training, BatchNorm's output for a token changes by {heard:.1f} when the other tokens change. In evaluation, an input a thousand times as large gives an output {mean:.0f} times as large.",
+    "BatchNorm's output depends on other examples in training mode (against demand 2), and is unbounded in evaluation mode (against demand 1).",
+    found="In training mode, BatchNorm's output for a token changes by {heard:.1f} when the other tokens change. In evaluation mode, an input that is 1,000 times as large gives an output that is {mean:,.0f} times as large.",
     source="Transformer Anatomy, part 7, names demand 2 alone; in evaluation BatchNorm is affine",
     beside={"heard": trained["heard"]},
 )
@@ -252,7 +252,7 @@ exact(demands["LayerNorm"]["slope"] if "LayerNorm" in meets else float("inf")).c
     "B-four-maps-meet-the-demands",
     "<= 316.3",
     "LayerNorm's output is bounded and does not depend on other examples, and its slope is at most 1/√ε.",
-    found=f"All three demands are met by {{count}} of {{all}} maps: {', '.join(meets)}. LayerNorm's largest slope is {{mean:.0f}}, and 1/√ε is 316.",
+    found=f"All three demands on a norm are met by {{count}} of {{all}} maps ({', '.join(meets)}). LayerNorm's largest slope is {{mean:.0f}}, and 1/√ε is 316.",
     source="demands of Transformer Anatomy, part 7; the Jacobian of a norm over values of variance 0",
     beside={"count": len(meets), "all": len(maps)},
 )
@@ -306,8 +306,8 @@ layer_move = max(move(layer_norm, x) for x in (tokens[:1], tokens[:4], padded))
 exact(layer_move if min(cut, pads) > 0.1 else float("inf"), tolerance=1e-12).claim(
     "B-layer-norm-needs-nobody",
     "<= 1e-12",
-    "LayerNorm's output depends on neither batch size nor padding, and BatchNorm's output depends on both.",
-    found="Under LayerNorm a token's output changes by {mean:.1g} if the token is alone, next to padding or in a quarter of the batch. Under BatchNorm it changes by {cut:.1f} in a quarter of the batch and by {pads:.1f} next to padding.",
+    "LayerNorm's output depends on neither the batch size nor padding, whereas BatchNorm's output depends on both.",
+    found="With LayerNorm, a token's output changes by {mean:.1g} if the token is alone, next to padding or in a quarter of the batch. With BatchNorm, it changes by {cut:.1f} in a quarter of the batch and by {pads:.1f} next to padding.",
     source="“Layer normalization, an article”: its table",
     beside={"cut": cut, "pads": pads},
 )
@@ -344,8 +344,8 @@ shares = [1 - fmean(map(len, of)) / max(map(len, of)) for of in batches]
 exact(max(error.values()), tolerance=1e-10).claim(
     "B-padding-inflates",
     "<= 1e-10",
-    "Padding enters BatchNorm's mean and variance by the two formulas; a share p of zeros makes centred values 1/√(1−p) times as large.",
-    found="The outputs of the formulas and of BatchNorm differ by at most {mean:.1g}. In batches of 16 sentences of our text {share:.0%} of the positions are padding, which gives a factor of {factor:.1f} for centred values.",
+    "Padding changes BatchNorm's mean and variance as two formulas of appendix B say. A share p of zeros makes centred values 1/√(1−p) times as large.",
+    found="BatchNorm's outputs and those that follow from the two formulas differ by at most {mean:.1g}. In batches of 16 sentences of our text, {share:.0%} of the positions are padding, which would make centred values {factor:.1f} times as large.",
     source="Transformer Anatomy, part 7: padding corrupts the statistics; the law above",
     beside={"share": fmean(shares), "factor": (1 - fmean(shares)) ** -0.5},
 )
@@ -357,7 +357,7 @@ exact((masked - batch_norm(real, training=True)).abs().max(), tolerance=1e-10).c
     "B-a-mask-mends-padding",
     "<= 1e-10",
     "A mask removes the effect of padding on BatchNorm exactly.",
-    found="With a mask, padding changes BatchNorm's output for real values by at most {mean:.1g}.",
+    found="With a mask, padding does not change BatchNorm's output at positions without padding (largest difference: {mean:.1g}).",
     source="Transformer Anatomy, part 7: masking helps, but adds complexity",
 )
 
@@ -400,8 +400,8 @@ off = {m: max(abs(scatter[z, m] / law[z, m] - 1) for z in (0, 3)) for m in count
 exact(off[256], tolerance=0.05).claim(
     "B-small-batches-blur-by-the-root",
     "<= 0.1",
-    "Among 256 values, a value z standard deviations from the mean is standardized with a standard deviation of nearly √((1 + z²/2)/m).",
-    found="At 0 and at three standard deviations, the measured standard deviation differs from the formula by at most {mean:.0%} among 256 values, and by up to {few:.0%} among eight.",
+    "If m = 256 values share a mean, the standardized value of an input that is z standard deviations from the mean varies from batch to batch with a standard deviation of nearly √((1 + z²/2)/m).",
+    found="At z = 0 and at z = 3, the measured standard deviation differs from that of the formula by at most {mean:.0%} if 256 values share a mean, and by up to {few:.0%} if eight do.",
     source="the law above; Exploring the Transformer, part 14: in small samples the statistics lose their meaning",
     beside={"few": off[8]},
 )
@@ -425,8 +425,8 @@ with torch.no_grad():
 exact((steps - whole_text[0]).abs().max(), tolerance=1e-4).claim(
     "B-decoding-equals-evaluation",
     "<= 1e-4",
-    "In evaluation, a decoder with BatchNorm computes the same outputs token by token as for the whole text at once.",
-    found="In evaluation, the outputs of a decoder with BatchNorm that reads a text token by token differ by at most {mean:.1g} from those for the whole batch at once.",
+    "In evaluation mode, a decoder with BatchNorm computes the same outputs whether it reads a text token by token or all at once.",
+    found="In evaluation mode, the outputs of a decoder with BatchNorm that reads a text token by token differ by at most {mean:.1g} from its outputs for the whole batch at once.",
     source="Transformer Anatomy, part 7, fears that running statistics do not apply to single decode steps",
 )
 
@@ -486,7 +486,7 @@ eight.claim(
     "B-batch-noise-narrows-the-gap",
     "> 0",
     "At the same rate and updates, noise in batch statistics narrows the gap between training and test loss.",
-    found="At the learning rate that is best for all 128 images, the gap between training and test loss is {apart:.3f} nats {wider} with groups of 8, and {two:.3f} nats {narrower} with groups of 2, than with all 128 images.",
+    found="At the learning rate that is best for all 128 images, the gap between training and test loss is {apart:.3f} nats {wider} with groups of 8 than with all 128 images, and {two:.3f} nats {narrower} with groups of 2.",
     source="Transformer Anatomy, part 7, after Ioffe and Szegedy 2015, arXiv 1502.03167",
     published="a regularizer, in some cases eliminating the need for dropout",
     beside={
@@ -510,7 +510,7 @@ whole, eight = noisy["all 128"], noisy["groups of 8"]
     "B-batch-noise-lowers-the-test-loss",
     "> 0",
     "At the same updates, each at its own rate, statistics of groups of 8 end at a lower test loss than statistics of all 128 images.",
-    found="At tuned learning rates, the test loss with groups of 8 is {apart:.3f} nats {side} that with all 128 images. The accuracies are {accuracy:.1%} and {whole:.1%}.",
+    found="With tuned learning rates, the test loss with groups of 8 is {apart:.3f} nats {side} that with all 128 images. The accuracy is {accuracy:.1%} with groups of 8 and {whole:.1%} with all 128 images.",
     source="Transformer Anatomy, part 7, after Ioffe and Szegedy 2015, arXiv 1502.03167",
     published="a regularizer, in some cases eliminating the need for dropout",
     beside={
@@ -560,12 +560,12 @@ plots.table(
 
 # %%
 leads = [lead_of_groups(rate, test_loss) for rate in high]
-words = [f"{abs(of.mean):.3f} nats {'above' if of.mean < 0 else 'below'}" for of in leads]
+words = [f"{abs(of.mean):.3f} nats {'higher' if of.mean < 0 else 'lower'}" for of in leads]
 min(leads, key=lambda lead: lead.mean).claim(
     "B-batch-noise-lowers-the-test-loss-at-high-rates",
     "> 0",
     "At 10 and at 32 times the rate that is best for statistics of all 128 images, groups of 8 end at a lower test loss than statistics of all 128 images.",
-    found="The test loss with groups of 8 is {near} that with all 128 images at a learning rate of {first:g}, and {far} it at {second:g}.",
+    found="With groups of 8, the test loss is {near} than with all 128 images at a learning rate of {first:g}, and {far} at {second:g}.",
     source="this book, after one seed; Transformer Anatomy, part 7",
     beside={
         "first": high[0],
@@ -684,7 +684,7 @@ exact(steps_to["whitened"], tolerance=0.0).claim(
     "B-whitened-features-need-one-step",
     "<= 1",
     "Least squares on whitened features needs one step of gradient descent.",
-    found="The squared distance to the best linear map's predictions falls below a hundredth after {mean:.0f} step of gradient descent on whitened features, after {batch} steps on BatchNorm's features and after {centred} steps on centred features. Whitening with only eight rows leaves {rank} directions.",
+    found="The squared distance to the best linear map's predictions falls below a hundredth of its initial value after {mean:.0f} step of gradient descent on whitened features, after {batch} steps on BatchNorm's features and after {centred} steps on centred features. Whitening only eight rows leaves {rank} directions.",
     source="Σ = I makes the Hessian a multiple of the identity",
     beside={"batch": steps_to["BatchNorm"], "centred": steps_to["centred"], "rank": rank},
 )
@@ -828,7 +828,7 @@ compare_tuned("PowerNorm", over="LayerNorm").claim(
     "B-power-norm-ends-below-layer-norm",
     "> 0",
     "With each at its own rate, PowerNorm ends below LayerNorm in a language model.",
-    found="At tuned learning rates, PowerNorm's loss is {apart:.4f} nats {side} LayerNorm's.",
+    found="With tuned learning rates, PowerNorm's test loss is {apart:.4f} nats {side} LayerNorm's.",
     source="Shen et al. 2020, arXiv 2003.07845",
     published="perplexity lower by 5.6 on PTB and 3.0 on WikiText-103",
     domain=Domain(
@@ -842,7 +842,7 @@ compare_tuned("PowerNorm", over="BatchNorm").claim(
     "B-power-norm-ends-below-batch-norm",
     "> 0",
     "With each at its own rate, PowerNorm ends below BatchNorm in a language model.",
-    found="At tuned learning rates, PowerNorm's loss is {apart:.4f} nats {side} BatchNorm's.",
+    found="With tuned learning rates, PowerNorm's test loss is {apart:.4f} nats {side} BatchNorm's.",
     source="Shen et al. 2020, arXiv 2003.07845",
     published="a naive use of BatchNorm degrades transformers for language significantly",
     domain=Domain(
@@ -856,7 +856,7 @@ compare_tuned("PRepBN", over="LayerNorm").claim(
     "B-prep-keeps-up-with-layer-norm",
     "> -0.01",
     "With each at its own rate, PRepBN ends at most 0.01 nats above LayerNorm in a language model.",
-    found="At tuned learning rates, PRepBN's loss is {apart:.4f} nats {side} LayerNorm's.",
+    found="With tuned learning rates, PRepBN's test loss is {apart:.4f} nats {side} LayerNorm's.",
     source="Guo et al. 2024, arXiv 2405.11582",
     published="comparable in language modelling (nine tasks 49.8, without it 49.3), at lower latency; images: SLAB-Swin-S, with linear attention, 83.6 % at 16.2 ms",
     domain=Domain(
@@ -870,7 +870,7 @@ compare_tuned("PRepBN", over="LayerNorm").claim(
     "B-rep-skip-helps-batch-norm",
     "> 0",
     "At the rate that is best for BatchNorm, RepBN ends below it in a language model.",
-    found="At BatchNorm's best learning rate, RepBN's loss is {apart:.4f} nats {side} BatchNorm's.",
+    found="At BatchNorm's best learning rate, RepBN's test loss is {apart:.4f} nats {side} BatchNorm's.",
     source="Guo et al. 2024, arXiv 2405.11582",
     beside={"last step": "the test loss at the end"},
 )
@@ -887,7 +887,7 @@ searched["BatchNorm"].count(has_diverged).over_rates().claim(
     "B-divergence-with-batch-statistics",
     "> 0.05",
     "BatchNorm in a transformer can make training diverge.",
-    found="At five learning rates {k} of {n} BatchNorm runs diverged. With PowerNorm and PRepBN counted too, {lost} of {all} runs diverged{which}. Of {plain} LayerNorm runs {fell} diverged.",
+    found="At five learning rates, {k} of {n} BatchNorm runs diverged. Of the runs with BatchNorm, PowerNorm or PRepBN, {lost} of {all} diverged{which}. Of the LayerNorm runs, {fell} of {plain} diverged.",
     source="Exploring the Transformer, part 14, after Guo et al. 2024, arXiv 2405.11582",
     published="BatchNorm put in directly: collapse in training, or lower accuracy",
     beside={
@@ -928,8 +928,8 @@ for warmup in (0, 10_000):
 exact(heard_in[0], tolerance=1e-12).claim(
     "B-power-norm-hears-nobody-after-warm-up",
     "<= 1e-12",
-    "After its warm-up PowerNorm's forward pass does not depend on other tokens of the batch.",
-    found="When all other tokens change, PowerNorm's output for a token changes by {during:.2f} during its warm-up and by {mean:.1g} after it, in training mode.",
+    "After its warm-up, PowerNorm's forward pass does not depend on other tokens of the batch.",
+    found="When all other tokens change in training mode, PowerNorm's output for a token changes by {during:.2f} during the warm-up and by {mean:.1g} after it.",
     source="Shen et al. 2020, arXiv 2003.07845, and their code",
     beside={"during": heard_in[10_000]},
 )
@@ -988,8 +988,8 @@ lowest = [np.log(down[0] / down[1] / derived) for down in downs]
 computed(np.divide(lowest, excess)).claim(
     "B-lowest-norm-makes-most-of-the-excess",
     "> 0.5",
-    "For 64 images, the lowest of 48 norms accounts for most of a gradient's growth beyond the derived factor.",
-    found="With 64 images, the lowest norm accounts for {mean:.0%} of the excess over the derived factor (in logarithms). In the other layers the mean factor per layer is {rest:.3f}.",
+    "With 64 images, the lowest of 48 BatchNorms accounts for most of the gradient's growth beyond the derived factor.",
+    found="With 64 images, the lowest BatchNorm accounts for {mean:.0%} of the excess over the derived factor (in logarithms). In the other layers, the mean factor per layer is {rest:.3f}.",
     source="this book: the input's variance, as derived below",
     beside={
         "rest": fmean((down[1] / down[48]) ** (1 / 47) for down in downs),
@@ -1057,7 +1057,7 @@ computed(hidden["raw"][4]).claim(
     "B-raw-keys-hide",
     "> 0.1",
     "Without a norm, some keys are not selected by any query.",
-    found="Of forty normally distributed keys in four dimensions, {mean:.0%} are not selected by any query ({centred:.0%} after centring). In twelve dimensions the share is {twelve:.0%}, and of 128 keys in eight dimensions it is {many:.0%}.",
+    found="Of forty normally distributed keys in four dimensions, {mean:.0%} are not selected by any query ({centred:.0%} after centring). In twelve dimensions, {twelve:.0%} are not selected, and of 128 keys in eight dimensions, {many:.0%} are not.",
     source="Brody et al. 2023, arXiv 2305.02582",
     published="22 to 45 % before LayerNorm in a trained GPT-2; 32 to 51 % in one whose norms centre and do not scale",
     beside={
@@ -1077,8 +1077,8 @@ unselected = max(
 exact(unselected, tolerance=0.0).claim(
     "B-a-norm-frees-every-key",
     "<= 0",
-    "Without ε, after LayerNorm and after RMSNorm every one of several different keys is selected by some query.",
-    found="Without ε, {mean:.0%} of the keys are not selected by any query after LayerNorm or RMSNorm. With the usual ε, up to {usual:.1%} of the keys are not selected after LayerNorm in three dimensions.",
+    "After LayerNorm or RMSNorm without ε, each of several different keys is selected by some query.",
+    found="After LayerNorm or RMSNorm without ε, {mean:.0%} of the keys are not selected by any query. After LayerNorm with the usual ε, up to {usual:.1%} are not selected in three dimensions.",
     source="Brody et al. 2023, arXiv 2305.02582; no point of a sphere is an average of others",
     published="0 % after LayerNorm, in a trained GPT-2 of width 8",
     beside={"usual": max(by_eps)},
@@ -1102,8 +1102,8 @@ height = (turned / turned.norm(dim=-1, keepdim=True))[:, 1]
 exact(height[:2].min() - height[2:].max()).claim(
     "B-xor-by-a-spherical-projection",
     "> 0.1",
-    "A rotation, a flattening onto the line y = ½ and one projection to the circle separate XOR.",
-    found="After the projection the two points of one class have the height {same:.2f}, and the two points of the other class are lower by {mean:.2f}.",
+    "A rotation, a projection onto the line y = ½ and a projection onto the circle separate the two classes of XOR.",
+    found="After the projection onto the circle, the two points of one class are at height {same:.2f}, and the two points of the other class are lower by {mean:.2f}.",
     source="Exploring the Transformer, part 14, l. 199, after Ni et al. 2024, arXiv 2406.01255",
     beside={"same": height[:2].min().item()},
 )
@@ -1169,7 +1169,7 @@ four, none = right["rings", "LayerNorm", 4], right["rings", "no norm", 4]
     "B-ln-net-reads-rings",
     "> 0.2",
     "Linear layers and LayerNorms alone separate rings that linear layers alone do not.",
-    found="With four LayerNorms, {share:.0%} of the rings' training points are labelled correctly, a share that is larger by {mean:.2f} than with only linear layers. In {whole} of {n} runs all points are labelled correctly.",
+    found="With four LayerNorms, {share:.0%} of the rings' training points are labelled correctly. This share is larger by {mean:.2f} than with linear layers alone. In {whole} of {n} runs, all points are labelled correctly.",
     source="Ni et al. 2024, arXiv 2406.01255",
     published="with enough layers any points are labelled in any way",
     beside={
@@ -1224,7 +1224,7 @@ moved = changed.abs().max().item()
 exact(max(moved, unlike), tolerance=1e-10).claim(
     "B-instance-norm-drops-two-numbers",
     "<= 1e-10",
-    "InstanceNorm removes a channel's mean and standard deviation, and those of another image can replace them.",
+    "InstanceNorm removes a channel's mean and standard deviation, which can be replaced by those of another image.",
     found="Reducing an image's contrast to a quarter and adding brightness change InstanceNorm's output by at most {moved:.1g}. The means and standard deviations of AdaIN's output differ from those of the style image by at most {unlike:.1g}.",
     source="Exploring the Transformer, part 14; Ulyanov et al. 2016, arXiv 1607.08022; Huang and Belongie 2017, arXiv 1703.06868",
     beside={"moved": moved, "unlike": unlike},
@@ -1327,8 +1327,8 @@ plots.table(
 exact(max(at_hand, instance) if running > 0.1 else float("inf"), tolerance=1e-3).claim(
     "B-own-statistics-cancel-contrast",
     "< 1e-3",
-    "With the statistics of the test batch BatchNorm is as invariant to a common contrast as InstanceNorm; with running statistics it is not.",
-    found="At a quarter of the contrast a logit changes by {mean:.1g} with BatchNorm and the statistics of the test batch, by {running:.1g} with running statistics, and by {instance:.1g} with InstanceNorm.",
+    "BatchNorm is as invariant to a common change of contrast as InstanceNorm if it uses the statistics of the test batch, but not if it uses running statistics.",
+    found="At a quarter of the contrast, logits change by up to {mean:.1g} with BatchNorm and the statistics of the test batch, by up to {running:.1g} with running statistics, and by up to {instance:.1g} with InstanceNorm.",
     source="the formulas: a common factor leaves both means and deviations; ε breaks it a little",
     beside={"running": running, "instance": instance},
 )
