@@ -78,7 +78,7 @@ ARMS = {
     "keel": "KEEL", "realformer": "RealFormer", "deepnorm": "DeepNorm", "sub-ln": "Sub-LN",
     "normformer": "NormFormer", "hybrid": "HybridNorm", "hybrid*": "HybridNorm*",
     "embed-norm": "EmbedNorm", "first-qkv-pre": "First-QKV-Pre",
-    "pre, normal": "Pre-Norm, LNS' weights",
+    "pre, normal": "Pre-Norm with LNS' weights",
 }  # fmt: skip
 
 # %%
@@ -156,7 +156,7 @@ computed(np.min(less, axis=0)).tuned().claim(
     "C-last-block-turns-less-than-the-first",
     "> 0",
     "In recipes with a norm on the output of a sublayer, and in LNS and Sub-LN, the last block turns the stream by a smaller angle than the first block does.",
-    found="In each of {recipes} recipes the last block turns the stream by at least {mean:.0f} degrees less than the first block does. Under Pre-Norm it turns the stream by {pre:.0f} degrees more, and with {blocks} blocks by {deep:.0f} degrees more.",
+    found="In each of {recipes} such recipes, the last block turns the stream by at least {mean:.0f} degrees less than the first block does. Under Pre-Norm, the last block turns it by {pre:.0f} degrees more than the first, and in a model of {blocks} blocks by {deep:.0f} degrees more.",
     source="this book, seen in the figure",
     beside={
         "recipes": len(less),
@@ -387,8 +387,8 @@ def write_factors(arm):
 compare("peri", "unevenness").claim(
     "C-peri-gradients-are-evener",
     "< 0",
-    "At step 100 Peri-LN's gradients differ less between the first and the last block than Pre-Norm's do.",
-    found="At step 100 the gradients of the first and the last block differ by a factor of {its:.2f} under Peri-LN and of {other:.2f} under Pre-Norm.",
+    "At step 100, Peri-LN's gradients differ less between the first and the last block than Pre-Norm's do.",
+    found="At step 100, the gradients of the first and the last block differ by a factor of {its:.2f} under Peri-LN and of {other:.2f} under Pre-Norm.",
     source="Kim et al. 2025, arXiv 2502.02732; “Layer normalization, an article”, l. 267",
     published="more balanced variance growth and steadier gradients",
     beside={
@@ -431,8 +431,8 @@ rms = {arm: np.mean(part.values("residual-rms"), axis=0) for arm, part in pair.i
 measure(runs["pre"], "largest entry").tuned().claim(
     "C-pre-has-no-massive-activations",
     "> 100",
-    "Pre-Norm's stream has massive activations, that is, entries of at least a hundred times its RMS.",
-    found="The largest entry of Pre-Norm's stream is {mean:.1f} times the stream's RMS. The largest entry in the stream of any recipe has the absolute value {top:.0f}.",
+    "Pre-Norm's stream has massive activations, that is, entries that are at least a hundred times its RMS.",
+    found="The largest entry of Pre-Norm's stream is {mean:.1f} times the stream's RMS. The largest absolute value of an entry in the streams of all recipes is {top:.0f}.",
     source=f"{peri_loss}; Sun et al. 2024, arXiv 2402.17762",
     published="in large models up to 100,000 times the median; half precision ends at 65,504",
     beside={"top": max(max(runs[arm].values(find_largest_entry)) for arm in shown.values())},
@@ -448,7 +448,7 @@ compare("peri", "growth").claim(
     "C-peri-stream-grows-less",
     "< 0",
     "From the embedding to the last block, Peri-LN's stream grows less than Pre-Norm's does.",
-    found="The RMS of Pre-Norm's stream grows from {a:.1f} to {b:.0f}, and that of Peri-LN's stream grows from {c:.1f} to {d:.1f}. Peri-LN's growth factor minus Pre-Norm's is {mean:+.1f}.",
+    found="The RMS of Pre-Norm's stream grows from {a:.1f} to {b:.0f}, and that of Peri-LN's stream grows from {c:.1f} to {d:.1f}. Pre-Norm's growth factor is {apart:.1f} {side} Peri-LN's.",
     source=peri_loss,
     beside={
         **dict(zip("abcd", (rms[arm][i] for arm in rms for i in (0, -1)), strict=True)),
@@ -476,7 +476,7 @@ compare("peri", "largest entry").claim(
     "C-peri-entries-stand-out-less",
     "< 0",
     "Relative to the RMS of the stream, the largest entry is smaller under Peri-LN than under Pre-Norm.",
-    found="The largest entry is {peri:.1f} times the stream's RMS under Peri-LN and {pre:.1f} times under Pre-Norm, a difference of {mean:+.1f}.",
+    found="The largest entry is {peri:.1f} times the stream's RMS under Peri-LN and {pre:.1f} times the stream's RMS under Pre-Norm, a difference of {apart:.1f}.",
     source=peri_loss,
     beside={
         "peri": measure(pair["peri"], "largest entry"),
@@ -525,7 +525,7 @@ exact(line[(bent - 0.01).abs().argmin()], tolerance=0.001).claim(
     "C-a-cap-is-a-line-below-a-sixth",
     "in [0.16, 0.18]",
     "A soft cap changes logits below about a sixth of the cap by less than one per cent.",
-    found="A soft cap changes a logit by one per cent if the logit is {mean:.3f} of the cap, and by {half:.1%} if it is half of the cap.",
+    found="A soft cap changes a logit by one per cent if the logit is {mean:.3f} times the cap, and by {half:.1%} if the logit is half the cap.",
     source="the cap's definition",
     beside={"half": bent[(line - 0.5).abs().argmin()]},
 )
@@ -553,7 +553,7 @@ if "gemma2" in runs:
         "C-gemma-2-stream-grows-less",
         "< 0.5",
         "From the embedding to the last block Gemma 2's stream grows at most half as much as Pre-Norm's.",
-        found="Gemma 2's stream grows by a factor of {its:.1f}, and Pre-Norm's grows by a factor of {other:.1f}. The ratio of the two factors is {mean:.2f}.",
+        found="From the embedding to the last block, Gemma 2's stream grows by a factor of {its:.1f}, and Pre-Norm's grows by a factor of {other:.1f}. The ratio of the two factors is {mean:.2f}.",
         source="norms on what is written, as in Peri-LN (arXiv 2502.02732)",
         beside={"its": its, "other": other, "control": "at Sandwich's rate (next table)"},
     )
@@ -617,7 +617,7 @@ its.improvement_over(other).claim(
     "C-caps-lower-gemma-2s-logits",
     "> 0",
     "At one rate both caps together lower Gemma 2's largest logit below Sandwich's.",
-    found="At the same learning rate, the largest attention logit is {its:.0f} in Gemma 2, before its cap, and {other:.0f} in Sandwich. Sandwich's largest logit minus Gemma 2's is {mean:.0f}.",
+    found="At the same learning rate, the largest attention logit is {its:.0f} in Gemma 2, before its cap, and {other:.0f} in Sandwich, a difference of {apart:.0f}.",
     source=forecast,
     beside={"its": its, "other": other},
 )
@@ -627,7 +627,7 @@ ratio(*at_one_rate("gemma2", "growth")).claim(
     "C-gemma-2-grows-as-sandwich-does",
     "in [0.9, 1.1]",
     "At one rate Gemma 2's stream grows as Sandwich's does, within a tenth.",
-    found="At the same learning rate, Gemma 2's stream grows {mean:.2f} times as much as Sandwich's.",
+    found="At the same learning rate, the factor by which Gemma 2's stream grows is {mean:.2f} times the factor by which Sandwich's stream grows.",
     source=forecast,
     predicted=1.0,
 )
@@ -649,7 +649,7 @@ other.improvement_over(its).claim(
     "C-a-cap-lets-logits-grow",
     "> 0",
     "At one rate Pre-Norm's logits grow larger before a soft cap of 50 than without one.",
-    found="At the same learning rate, Pre-Norm's largest attention logit is {its:.0f} before a soft cap and {other:.0f} in models without a cap. The difference is {mean:.0f}.",
+    found="At the same learning rate, Pre-Norm's largest attention logit is {its:.0f} before a soft cap of 50 and {other:.0f} in models without a cap, a difference of {apart:.0f}.",
     source=forecast,
     beside={"its": its, "other": other},
 )
@@ -722,8 +722,8 @@ top["Post-Norm with QK-Norm"].claim(
 (test["Post-Norm"] - test["Post-Norm with QK-Norm"]).claim(
     "C-qk-norm-takes-post-off-its-plateau",
     "> 0",
-    "At a learning rate of 0.0316, norms on queries and keys lower Post-Norm's loss.",
-    found="At a learning rate of 0.0316, Post-Norm's loss is {mean:.2f} nats higher than that of the same model with QK-Norm.",
+    "At a learning rate of 0.0316, norms on queries and keys lower Post-Norm's test loss.",
+    found="At a learning rate of 0.0316, Post-Norm's test loss is {mean:.2f} nats higher than that of the same model with QK-Norm.",
     source="seen in the runs of the next two cards, which were locked for another question",
 )
 
@@ -733,7 +733,7 @@ searched = {arm: searches.where(arm=arm).measure("validation.loss") for arm in (
     "C-qk-norm-does-not-mend-post",
     "> 0.3",
     "At rate 0.0316 Post-Norm with norms on queries and keys ends at least 0.3 nats above KEEL, another layout.",
-    found="At a learning rate of 0.0316, the loss of Post-Norm with QK-Norm is {mean:.2f} nats higher than KEEL's.",
+    found="At a learning rate of 0.0316, the test loss of Post-Norm with QK-Norm is {mean:.2f} nats higher than KEEL's.",
     source="this book, a forecast; on the general point: Rybakov et al. 2024, arXiv 2410.16682",
     beside={"control": "the same layout without QK-Norm"},
 )
@@ -743,7 +743,7 @@ replace(apart, records=apart.records + seen).claim(
     "C-keel-mends-post-at-a-high-rate",
     "> 0.3",
     "At rate 0.0316 Post-Norm ends at least 0.3 nats above KEEL.",
-    found="At a learning rate of 0.0316, Post-Norm's loss is {mean:.2f} nats higher than KEEL's.",
+    found="At a learning rate of 0.0316, Post-Norm's test loss is {mean:.2f} nats higher than KEEL's.",
     source="arXiv 2601.19895: KEEL bears far higher rates than Post-Norm",
 )
 
@@ -759,7 +759,7 @@ even["Post-Norm with QK-Norm"].claim(
     "C-early-attention-stays-even",
     "> 0.9",
     "At a learning rate of 0.0316, the early blocks of Post-Norm with QK-Norm spread their attention almost evenly.",
-    found="In the first three blocks, the entropy of attention, as a share of the entropy of even attention, is {mean:.2f} in Post-Norm with QK-Norm, {bare:.2f} in Post-Norm without QK-Norm, and {keel:.2f} in KEEL.",
+    found="In the first three blocks, the entropy of attention divided by that of uniform attention is {mean:.2f} in Post-Norm with QK-Norm, {bare:.2f} in Post-Norm without QK-Norm and {keel:.2f} in KEEL.",
     source="this book, seen in the runs of the last cards",
     beside={"bare": even["Post-Norm"], "keel": even["KEEL"]},
 )
@@ -781,8 +781,8 @@ top = warm.values(MEASURES["largest logit"])
 (warm.measure("test.loss") - calm).claim(
     "C-another-instability-remains",
     "> 0",
-    "At a learning rate of 0.1, QK-Norm has a higher test loss than at a tenth of that rate, 0.01.",
-    found="At a learning rate of 0.1, QK-Norm's test loss is {mean:.3f} nats higher than at 0.01. Its largest attention logits are between {least:.0f} and {top:.0f}.",
+    "QK-Norm has a higher test loss at a learning rate of 0.1 than at a tenth of that rate, 0.01.",
+    found="At a learning rate of 0.1, QK-Norm's test loss is {mean:.3f} nats higher than at 0.01. At 0.1, the largest attention logits of the runs are between {least:.0f} and {top:.0f}.",
     source="“Layer normalization, an article”: logits controlled, another instability; arXiv 2410.16682",
     beside={"least": min(top), "top": max(top)},
 )
@@ -825,8 +825,8 @@ for arm, source, theirs in (("lns", sun, "130 million to 7 billion"), ("mix-ln",
     compare(arm, "late share").claim(
         f"C-{arm}-wakes-late-blocks",
         "> 0",
-        f"Late blocks account for a larger share of all removal costs under {ARMS[arm]} than under Pre-Norm.",
-        found="Late blocks account for {its:.0%} of all removal costs under {recipe} and for {other:.0%} under Pre-Norm. Removing one late block raises the loss by {nats:.2f} nats under {recipe} and by {pre:.2f} nats under Pre-Norm.",
+        f"When blocks are removed one at a time, late blocks account for a larger share of the total rise in loss under {ARMS[arm]} than under Pre-Norm.",
+        found="When blocks are removed one at a time, late blocks account for {its:.0%} of the total rise in loss under {recipe} and for {other:.0%} under Pre-Norm. On average, removing one late block raises the loss by {nats:.2f} nats under {recipe} and by {pre:.2f} nats under Pre-Norm.",
         source=source,
         beside={
             "recipe": ARMS[arm],
@@ -845,8 +845,8 @@ for arm, source, theirs in (("lns", sun, "130 million to 7 billion"), ("mix-ln",
 compare("mix-ln", "unevenness").claim(
     "C-mix-ln-evens-the-gradients",
     "< 0",
-    "At step 100 Mix-LN's gradients differ less between the first and the last block than Pre-Norm's do.",
-    found="At step 100 the gradients of the first and the last block differ by a factor of {its:.2f} under Mix-LN and of {other:.2f} under Pre-Norm.",
+    "At step 100, Mix-LN's gradients differ less between the first and the last block than Pre-Norm's do.",
+    found="At step 100, the gradients of the first and the last block differ by a factor of {its:.2f} under Mix-LN and of {other:.2f} under Pre-Norm.",
     source=f"{li}, abstract: more uniform gradients across layers",
     beside={
         **write_factors("mix-ln"),
@@ -862,7 +862,7 @@ compare("lns", "growth").claim(
     "C-lns-stream-grows-less",
     "< 0",
     "From the embedding to the last block, LNS' stream grows less than Pre-Norm's does.",
-    found="From the embedding to the last block, LNS' stream grows by a factor of {its:.1f}, and Pre-Norm's grows by a factor of {other:.1f}. After the last block the variance of LNS' stream is {share:.2f} of Pre-Norm's.",
+    found="From the embedding to the last block, LNS' stream grows by a factor of {its:.1f}, and Pre-Norm's grows by a factor of {other:.1f}. After the last block, the variance of LNS' stream is {share:.2f} times that of Pre-Norm's stream.",
     source=sun,
     published="130M parameters: a variance of about 25 in place of 175",
     beside={
@@ -908,8 +908,8 @@ for _ in range(1_000_000 - 1):
 exact(sigmas[-1] ** 2 / len(sigmas) ** 2, tolerance=0.001).claim(
     "C-lns-recursion-is-a-square",
     "in [0.24, 0.26]",
-    "By the recursion that LNS' paper prints, Pre-Norm's variance grows as a quarter of the square of the depth.",
-    found="The recursion gives a variance of {k:.3f} L² after a thousand blocks and of {mean:.4f} L² after a million.",
+    "By the recursion in the LNS paper, the variance of Pre-Norm's stream grows as a quarter of the square of the depth.",
+    found="The recursion gives a variance of {k:.3f} L² after L = 1,000 blocks and of {mean:.4f} L² after a million blocks.",
     source="against “exponentially” in the abstract of Sun et al. 2025, arXiv 2502.05795; equation 6",
     beside={"k": sigmas[999] ** 2 / 1000**2},
 )
@@ -945,8 +945,8 @@ def power(name):
 power("resi-dual").claim(
     "C-resi-dual-keeps-its-last-block",
     "in [-0.25, 0.25]",
-    "At initialization, between 6 and 48 blocks, the effect of ResiDual's last block on the final vector does not shrink with the depth.",
-    found="The effect of the last of L blocks on the final vector scales as L to the power {mean:.2f} in ResiDual, {pre:.2f} in Pre-Norm and {post:.2f} in Post-Norm.",
+    "At initialization, the effect of ResiDual's last block on the final vector does not shrink as the depth increases from 6 to 48 blocks.",
+    found="The effect of the last of L blocks on the final vector scales as L to the power {mean:.2f} in ResiDual. The power is {pre:.2f} in Pre-Norm and {post:.2f} in Post-Norm.",
     source=xie,
     beside={"pre": power("pre"), "post": power("post")},
     predicted=0.0,
@@ -1056,8 +1056,8 @@ shleifer = "Shleifer et al. 2021, arXiv 2110.09456"
 measure(runs["pre"], "first/last").tuned().claim(
     "C-pre-gradients-lean-to-the-first",
     "> 1",
-    "At step 100 the gradient of Pre-Norm's first block is larger than that of its last block.",
-    found="At step 100 the gradient of Pre-Norm's first block is {mean:.2f} times that of its last block. At step 1 the factor is {start:.2f}, and at step 20 it is {later:.2f}.",
+    "At step 100, the gradient of Pre-Norm's first block is larger than that of its last block.",
+    found="At step 100, the gradient of Pre-Norm's first block is {mean:.2f} times that of its last block. The factor is {start:.2f} at step 1 and {later:.2f} at step 20.",
     source=shleifer,
     beside={
         "start": average_ratio("pre", 0),
@@ -1072,7 +1072,7 @@ if "normformer" in runs:
         "C-normformer-evens-the-gradients",
         "< 0",
         "At step 100 NormFormer's gradients differ less between first and last block than Pre-Norm's.",
-        found="At step 100 the gradients of the first and the last block differ by a factor of {its:.2f} under NormFormer and of {other:.2f} under Pre-Norm.",
+        found="At step 100, the gradients of the first and the last block differ by a factor of {its:.2f} under NormFormer and of {other:.2f} under Pre-Norm.",
         source=shleifer,
         beside=write_factors("normformer"),
     )
@@ -1181,16 +1181,16 @@ xiong = "Xiong et al. 2020, arXiv 2002.04745"
 computed(np.mean(summed["Post-Norm"], axis=1)).claim(
     "C-xiong-lemma-post",
     "in [1.4, 1.6]",
-    "The sum before the last norm of a Post-Norm block has a mean squared length of 3/2 d.",
-    found="The squared length of the sum before the last norm of a Post-Norm block is {mean:.3f} d, averaged over twelve blocks.",
+    "At initialization, the sum before the last norm of a Post-Norm block has a mean squared length of 3/2 d, where d is the width.",
+    found="Averaged over twelve blocks, the mean squared length of the sum before the last norm of a Post-Norm block is {mean:.3f} d.",
     source=f"{xiong}, Lemma 2",
     predicted=1.5,
 )
 computed([(of[-1] - 1) / len(of) for of in summed["Pre-Norm"]]).claim(
     "C-xiong-lemma-pre",
     "in [0.5, 1.5]",
-    "The squared length of Pre-Norm's stream grows on average by d/2 to 3/2 d per block.",
-    found="The squared length of Pre-Norm's stream grows by {mean:.2f} d per block, over twelve blocks.",
+    "At initialization, the squared length of Pre-Norm's stream grows on average by d/2 to 3/2 d per block, where d is the width.",
+    found="Over twelve blocks, the squared length of Pre-Norm's stream grows by {mean:.2f} d per block.",
     source=f"{xiong}, Lemma 2",
     predicted=1.0,
 )
@@ -1276,8 +1276,8 @@ def hear_offset(norm):
 exact(hear_offset("layer"), tolerance=1e-9).claim(
     "C-nobody-reads-a-uniform-offset",
     "< 1e-9",
-    "With LayerNorm, the uniform offset that Pre-Norm preserves reaches no branch and no logit.",
-    found="An offset of 0.5 in every channel changes Pre-Norm's logits by at most {mean:.0e} with LayerNorm, and by up to {rms:.1g} with RMSNorm.",
+    "With LayerNorm, a uniform offset that is preserved in Pre-Norm's stream reaches no branch and no logit.",
+    found="Adding an offset of 0.5 to every channel changes Pre-Norm's logits by at most {mean:.0e} with LayerNorm, and by up to {rms:.1g} with RMSNorm.",
     source="algebra: every reader of the stream removes its mean",
     beside={"rms": hear_offset("rms")},
 )
@@ -1334,7 +1334,7 @@ exact(max(abs(a - b) for a, b in zip(ours, theirs, strict=True)), tolerance=0.00
     "C-printed-examples-hold",
     "< 0.0006",
     "The printed examples of “Layer normalization, an article” agree with its definitions of both blocks.",
-    found="The article's {count} printed numbers differ from ours by at most {mean:.4f}. In twelve blocks the last gradient is {pre:.2f} times the first under Pre-Norm and {post:.2f} times the first under Post-Norm.",
+    found="The article's {count} printed numbers differ from ours by at most {mean:.4f}. In twelve blocks, the last gradient is {pre:.2f} times the first under Pre-Norm and {post:.2f} times the first under Post-Norm.",
     source="“Layer normalization, an article”, l. 110–127, 161–175 and 268–324",
     beside={
         "count": len(theirs),
@@ -1356,8 +1356,8 @@ found = {"post": slope(lambda x: norm(x + branch(x)), token), "pre": slope(lambd
 exact(max((written[name] - found[name]).abs().max() for name in written), tolerance=1e-12).claim(
     "C-block-jacobians",
     "< 1e-12",
-    "A block's Jacobian is J_N (I + J_F) with the norm after the addition, and I + J_F J_N with the norm before the branch.",
-    found="The two printed Jacobians of a block and those of autograd differ by at most {mean:.0e}.",
+    "A block's Jacobian is J_N (I + J_F) if the norm comes after the addition, and I + J_F J_N if the norm comes before the branch.",
+    found="The two printed Jacobians of a block differ from those of autograd by at most {mean:.0e}.",
     source="Transformer Anatomy, part 7, l. 134–172; “Layer normalization, an article”, l. 140–160",
 )
 
@@ -1374,8 +1374,8 @@ A survey (“Exploring the Transformer, part 14”) says that Post-Norm's gradie
 measure(runs["post"], "first/last").tuned().claim(
     "C-post-gradients-lean-to-the-last",
     "< 1",
-    "At step 100 the gradient of Post-Norm's first block is smaller than that of its last block.",
-    found="At step 100 the gradient of Post-Norm's first block is {mean:.2f} times that of its last block. With {blocks} blocks the factor is {deep:.2f}. In the smaller model the factor is {start:.2f} at step 1 and {later:.2f} at step 20.",
+    "At step 100, the gradient of Post-Norm's first block is smaller than that of its last block.",
+    found="At step 100, the gradient of Post-Norm's first block is {mean:.2f} times that of its last block. In a model of {blocks} blocks, the factor is {deep:.2f}. In the smaller model, it is {start:.2f} at step 1 and {later:.2f} at step 20.",
     source="“Exploring the Transformer, part 14”; Takase et al. 2023, arXiv 2206.00330",
     beside={
         "blocks": blocks,
@@ -1403,8 +1403,8 @@ far = {o: walk(1.0, o) / walk(0.001, o) for o in (torch.optim.Adam, torch.optim.
 exact(far[torch.optim.Adam], tolerance=0.001).claim(
     "C-adam-does-not-see-vanishing",
     "< 1.01",
-    "Adam moves a weight equally far if all its gradients are a thousand times smaller.",
-    found="If all gradients are a thousand times larger, SGD moves a weight {sgd:.0f} times as far, and Adam moves it {mean:.4f} times as far.",
+    "Adam moves a weight equally far if all of its gradients are a thousand times smaller.",
+    found="If all gradients are 1,000 times larger, SGD moves a weight {sgd:,.0f} times as far, and Adam moves it {mean:.4f} times as far.",
     source="Adam divides each gradient by its own size, as long as that is far above its ε",
     beside={"sgd": far[torch.optim.SGD]},
 )
