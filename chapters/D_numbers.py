@@ -210,9 +210,9 @@ plots.curves(
     by_spread,
     xlabel="tokens differ in size by so many powers of ten",
     ylabel="signal to noise (dB)",
-    caption="Signal-to-noise ratio of a product with one scale per tensor, for the worst tenth of the tokens, against the spread of their sizes. Each format loses less than 1 dB up to the following number of powers of ten: "
+    caption="Signal-to-noise ratio of a product with one scale per tensor, for the worst tenth of the tokens, against the spread of their sizes in powers of ten. The largest spread at which a format loses less than 1 dB is as follows: "
     + ", ".join(f"{way} {d}" for way, d in held.items())
-    + ". NVFP4's block scales are numbers in E4M3. After a norm all tokens have the same size, a spread of 0.",
+    + ". NVFP4's block scales are numbers in E4M3. After a norm all tokens have the same size, so their spread is 0.",
     provenance=lab.provenance(),
 ).named("unlike-tokens")
 
@@ -243,7 +243,7 @@ mended["e4m3"].claim(
     "D-a-norm-mends-tokens-of-unlike-size",
     "> 10",
     "In E4M3, if token sizes range over six powers of ten, a norm preserves tokens that one scale for all tokens would lose.",
-    found="If token sizes range over six powers of ten, the signal-to-noise ratio of the worst tokens with a norm, minus that without a norm, is {mean:.0f} dB in E4M3, {four:.0f} dB in NVFP4 and {five:.1f} dB in E5M2.",
+    found="If token sizes range over six powers of ten, a norm changes the signal-to-noise ratio of the worst tokens by {mean:+.0f} dB in E4M3, {four:+.0f} dB in NVFP4 and {five:+.1f} dB in E5M2.",
     source="this appendix; one scale for a tensor as in Micikevicius et al. 2022, arXiv 2209.05433",
     beside={"four": mended["NVFP4"], "five": mended["e5m2"]},
 )
@@ -334,8 +334,8 @@ four = ("bfloat16", "float16", "e4m3", "e5m2")
 combine(lambda *of: fmean(of), *(given[way][1000] for way in four)).claim(
     "D-a-norm-leaves-an-outlier-channel",
     "< 3.01",
-    "Averaged over draws and over bfloat16, float16 and FP8, a norm recovers no more than 3 dB of the signal-to-noise ratio that an outlier channel costs.",
-    found="A channel that is 1,000 times as large as the others costs {lost:.1f} dB of the signal-to-noise ratio. A norm recovers {mean:.1f} dB on average, {most:.1f} dB in one draw, and {nv:.1f} dB in NVFP4.",
+    "Averaged over draws and over bfloat16, float16 and FP8, a norm recovers no more than 3 dB of the signal-to-noise ratio that is lost to an outlier channel.",
+    found="A channel that is 1,000 times as large as the others costs {lost:.1f} dB of the signal-to-noise ratio. A norm recovers {mean:.1f} dB on average, up to {most:.1f} dB in a single draw, and {nv:.1f} dB in NVFP4.",
     source="the rounding analysis above; averaged over bfloat16, float16, E4M3 and E5M2",
     beside={
         "lost": fmean(lost[way][1000].mean for way in four),
@@ -447,8 +447,8 @@ plots.curves(
     xlabel="width",
     ylabel="sum of squares over the true one",
     logx=True,
-    caption="Sum of a token's squares divided by the exact sum, against the width, with a rounding after each addition. The fewer digits a format has, the smaller the width at which a running sum falls short. Averages in pairs "
-    "stay near 1 even in E4M3. (Real kernels add in float32 and split the sum into pieces.)",
+    caption="Sum of a token's squares divided by the exact sum, against the width, with rounding after each addition. The fewer digits a format has, the smaller the width at which a running sum falls short. Pairwise averaging "
+    "stays near 1 even in E4M3. (Real kernels add in float32 and split the sum into pieces.)",
     provenance=lab.provenance(),
 ).named("sum-of-squares")
 
@@ -457,7 +457,7 @@ sums["added in bfloat16"][16384].claim(
     "D-a-running-bfloat16-sum-stops",
     "< 0.5",
     "A running bfloat16 sum of a wide token's squares reaches less than half of the exact sum.",
-    found="At width 16,384 a running bfloat16 sum of squares reaches {mean:.0%} of the exact sum, so the norm's output is {times:.1f} times as large as it should be. At width 4,096 the sum reaches {first:.0%}.",
+    found="At width 16,384, a running bfloat16 sum of squares reaches {mean:.0%} of the exact sum, so the norm's output is {times:.1f} times as large as it should be. At width 4,096, the sum reaches {first:.0%}.",
     source="the spacing of bfloat16",
     beside={
         "first": sums["added in bfloat16"][4096],
@@ -475,12 +475,11 @@ large = (2.1 * rms_norm(draw_tokens(0, 16384)[0], eps=0.0)).square()  # RMS 2.1:
 exact(max(abs(rms - (65520 / width) ** 0.5) for width, rms in overflow.items())).claim(
     "D-a-sum-of-squares-overflows-by-width",
     "< 0.0011",
-    "A sum of squares that is added exactly and kept in float16 overflows from RMS √(65520/d) on.",
-    found="At widths {all}, sums kept in float16 overflow from RMS {from_on} on, and these values are within {mean:.4f} of the formula. If the additions are rounded to float16 as well, an exact sum of {true:,.0f} becomes {short:,.0f}.",
+    "A sum of d squares that is computed exactly and stored in float16 overflows if the RMS is √(65520/d) or larger.",
+    found="The smallest RMS at which a sum stored in float16 overflows differs from the formula by at most {mean:.4f} ({from_on}). If the additions are rounded to float16 as well, an exact sum of {true:,.0f} becomes {short:,.0f}.",
     source="the largest float16 is 65504; what rounds to it ends at 65520",
     beside={
-        "all": ", ".join(f"{width:,}" for width in overflow),
-        "from_on": ", ".join(f"{rms:.2f}" for rms in overflow.values()),
+        "from_on": "; ".join(f"{rms:.2f} at width {width:,}" for width, rms in overflow.items()),
         "true": large.sum(),
         "short": sum_in_format(large, "float16"),
     },
@@ -492,7 +491,7 @@ sums["added in e5m2"][4096].claim(
     "D-statistics-of-fp8-are-unreliable",
     "< 0.5",
     "A running FP8 sum of a wide token's squares reaches less than half of the exact sum.",
-    found="At width 4,096 a running sum of squares reaches {mean:.0%} of the exact sum in E5M2 and {four:.0%} in E4M3. E4M3's largest number is {bound:.0%} of the exact sum.",
+    found="At width 4,096, a running sum of squares reaches {mean:.0%} of the exact sum in E5M2 and {four:.0%} in E4M3. E4M3's largest number is {bound:.0%} of the exact sum.",
     source="Transformer Anatomy, part 7, l. 440",
     published="'completely unreliable'",
     beside={"four": sums["added in e4m3"][4096], "bound": FORMATS["e4m3"].largest / 4096},
@@ -514,8 +513,8 @@ typical = {way: of.mean(-1).amax(-1) for way, of in wrong_by.items()}
 of_draws(typical["e4m3"].tolist()).claim(
     "D-averages-in-pairs-survive-fp8",
     "< 0.05",
-    "The mean square of a token, averaged in pairs in E4M3, is on average within five per cent of the exact mean square.",
-    found="At the worst of {widths} widths, the relative error of averages in pairs in E4M3 is {mean:.1%} on average and at most {most:.0%}. In E5M2 it is {five:.1%} on average and at most {most5:.0%}.",
+    "The mean square of a token, computed by averaging in pairs in E4M3, differs from the exact mean square by less than five per cent on average.",
+    found="At the worst of {widths} widths, the relative error of averaging in pairs in E4M3 is {mean:.1%} on average and at most {most:.0%}. In E5M2 it is {five:.1%} on average and at most {most5:.0%}.",
     source="this appendix, against Transformer Anatomy, part 7, l. 440",
     beside={
         "widths": len(reach),
@@ -586,7 +585,7 @@ inside = torch.stack([error for rms, error in by_rms.items() if 0.01 <= rms <= 1
 of_draws(inside.amax((0, -1)).tolist()).claim(
     "D-tokens-in-fp8-keep-their-rms",
     "< 0.005",
-    "If a token of RMS 0.01 to 100 is stored in E4M3 and its squares are added in float32, its RMS is right within half a per cent.",
+    "If a token of RMS 0.01 to 100 is stored in E4M3 and its squares are added in float32, the error of its RMS is less than half a per cent.",
     found="Among 64 tokens stored in E4M3, the largest error of the RMS is {mean:.2%} for RMS 0.01 to 100 and {one:.2%} for RMS 1. The mean error for RMS 1 is {usual:.2%}.",
     source="this appendix; the largest error of 64 tokens, at five values of RMS, width 4,096",
     beside={"one": by_rms[1.0].amax(-1).mean(), "usual": by_rms[1.0].mean()},
@@ -647,7 +646,7 @@ exact(gain.item() - 1).claim(
     "D-a-gain-near-one-cannot-move",
     "in [0, 0]",
     "A bfloat16 gain of 1 rounds away a thousand updates of 0.001. A gain stored as 1 + w follows the updates while w is small.",
-    found="After 1,000 updates of 0.001 a bfloat16 gain has changed by {mean:.3f}. A gain stored as 1 + w has changed by {early:.3f} after 100 updates, {late:.3f} after 400 and {last:.3f} after 1,000.",
+    found="After 1,000 updates of 0.001, a bfloat16 gain has changed by {mean:.3f}. A gain stored as 1 + w has changed by {early:.3f} after 100 updates, by {late:.3f} after 400 and by {last:.3f} after 1,000.",
     source="the spacing of bfloat16; Gemma's code",
     beside={"early": moved[99], "late": moved[399], "last": moved[999]},
 )
@@ -712,7 +711,7 @@ fates["rounded to 0"][-12].claim(
     "D-averaging-tokens-empties-float16",
     "> 50",
     "Most gradients between modules are rounded to 0 in float16 if they are scaled by 2^-12.",
-    found="Without scaling, {one:.1f} % of the gradient entries of a first pass are rounded to 0 in float16. With a scale of 2^-12, which stands for a mean over 4,096 times as many tokens, {mean:.0f} % are rounded to 0.",
+    found="Without scaling, {one:.1f} % of the gradient entries of a first pass are rounded to 0 in float16. With a scale of 2^-12, which corresponds to a mean over 4,096 times as many tokens, {mean:.0f} % are rounded to 0.",
     source="the smallest float16 number; Micikevicius et al. 2018, arXiv 1710.03740",
     beside={"one": fates["rounded to 0"][0]},
 )
@@ -779,7 +778,7 @@ cost[2.0**-12].claim(
     "D-underflow-stops-training",
     "> 0.2",
     "At 2^-12 of the loss, float16 gradients cost more than 0.2 nats.",
-    found="With a loss scale of 2^-12, float16 gradients raise the test loss by {mean:.2f} nats. With a scale of 2^-8 they raise it by {less:.2f} nats.",
+    found="With a loss scale of 2^-12, float16 gradients raise the test loss by {mean:.2f} nats. With a loss scale of 2^-8, they raise it by {less:.2f} nats.",
     source="Micikevicius et al. 2018, arXiv 1710.03740",
     beside={
         "less": cost[2.0**-8],
@@ -793,7 +792,7 @@ cost[1.0].claim(
     "D-no-scale-is-needed-here",
     "in [-0.02, 0.02]",
     "At this size float16 gradients need no loss scale.",
-    found="The test loss with unscaled float16 gradients minus that with float32 gradients is {mean:+.5f} nats.",
+    found="The test loss with float32 gradients is {apart:.5f} nats {side} that with unscaled float16 gradients.",
     source="this appendix",
     beside={"second value": "scales of 2^8 and 2^16", "control": "the same rate in float32"},
     predicted=0.0,
@@ -811,7 +810,7 @@ farthest.claim(
     "D-scales-work-over-many-octaves",
     "< 0.02",
     "At every scale from 1 to 2^16, float16 gradients end within 0.02 nats of float32's.",
-    found="At three scales from 1 to 2^16, the test loss with float16 gradients differs from that with float32 gradients by at most {mean:.4f} nats.",
+    found="At three loss scales from 1 to 2^16, the test loss with float16 gradients differs from that with float32 gradients by at most {mean:.4f} nats.",
     source="Micikevicius et al. 2018, arXiv 1710.03740",
     beside={"second value": "three scales", "control": "the same rate in float32"},
 )
@@ -822,7 +821,7 @@ gone[18].claim(
     "D-too-large-a-scale-ends-the-run",
     "> 0.4",
     "A constant scale of 2^18 ends the run within 150 steps.",
-    found="At a constant scale of 2^18, {k} of {n} runs stop with an overflow.",
+    found="At a constant loss scale of 2^18, an overflow ends {k} of {n} runs.",
     source="the largest float16 number; in the pilot 2^18 ended the run at once",
     beside={"second value": "2^16, 2^20 and 2^22"},
 )
@@ -832,7 +831,7 @@ gone[22].claim(
     "D-sixteen-times-that-scale-ends-every-run",
     "> 0.4",
     "A constant scale of 2^22 ends the run within 150 steps.",
-    found="At a constant scale of 2^22, {k} of {n} runs stop with an overflow. At 2^20 {twenty:.0%} of the runs do, and at 2^16 {sixteen:.0%} do.",
+    found="At a constant loss scale of 2^22, an overflow ends {k} of {n} runs. It ends {twenty:.0%} of the runs at 2^20 and {sixteen:.0%} at 2^16.",
     source="the largest float16 number",
     beside={
         "twenty": gone[20],
@@ -847,7 +846,7 @@ lower.claim(
     "D-e5m2-gradients-want-a-scale",
     "> 0",
     "E5M2 gradients end lower at the scale 2^8 than at 1.",
-    found="With E5M2 gradients the test loss is {mean:.3f} nats lower at a scale of 2^8 than at 1. It is lower with {signs} of {n} seeds, by at most {most:.2f} nats. At 2^8 it is still {left:.3f} nats higher than with float32.",
+    found="With E5M2 gradients, the test loss is {mean:.3f} nats lower at a loss scale of 2^8 than at 1. It is lower with {signs} of {n} seeds, by up to {most:.2f} nats. At 2^8, it is still {left:.3f} nats higher than with float32 gradients.",
     source="E5M2's smallest number is 2^-16; Micikevicius et al. 2022, arXiv 2209.05433",
     beside={
         "signs": sum(one > 0 for one in lower),
@@ -988,7 +987,7 @@ ratios.claim(
     "> 0",
     "Of all weights, the norms' gains have the largest gradient entries, so they overflow first.",
     found="Averaged over {looks} steps, the largest gradient entry of the norms' gains is {ratio:.2f} times "
-    "(binary logarithm {mean:.2f}) the largest entry of all other weights. Among the other weights, {where} has the largest entries on average.",
+    "that of all other weights (binary logarithm: {mean:.2f}). Among the other weights, those called “{where}” have the largest entries on average.",
     source="Transformer Anatomy, part 7, l. 446",
     published="'often the normalization gradients that trigger the overflow detection'",
     beside={
@@ -1085,7 +1084,7 @@ exact(len(wrong)).claim(
     "D-sizes-in-the-adoption-table",
     "in [0, 0]",
     "The widths and layers in a table of eight models match the models that the table names.",
-    found="In {mean:.0f} of {rows} rows of the table the printed widths and layers do not match the models that are named there ({wrong}). In {several} rows only one of several sizes is given ({which}).",
+    found="In {mean:.0f} of {rows} rows of the table, the printed widths and layers do not match the models that are named there ({wrong}). In {several} rows, only one of several sizes is given ({which}).",
     source="Transformer Anatomy, part 7, l. 288-295, against the papers in the last column",
     beside={
         "rows": len(adopted),
@@ -1113,11 +1112,11 @@ exact(len(with_layer)).claim(
     "D-layer-norm-did-not-end-with-llama",
     "in [0, 0]",
     "No major model released since Llama 1 uses LayerNorm with gain and bias.",
-    found="At least {mean:.0f} families after Llama 1 build LayerNorms with gain and bias ({which}). The families {others} build LayerNorms without bias.",
+    found="At least {mean:.0f} model families released after Llama 1 use LayerNorm with gain and bias ({which}). Other families ({others}) use LayerNorm without bias.",
     source="Transformer Anatomy, part 7, l. 296; modeling files of transformers 5.23.0",
     beside={
         "which": ", ".join(with_layer),
-        "others": " and ".join(family for family in bare_ones if kind_of[family] == "layer"),
+        "others": ", ".join(family for family in bare_ones if kind_of[family] == "layer"),
     },
 )
 
@@ -1129,8 +1128,8 @@ counts = {
 exact(counts["rms"] / (counts["rms"] + counts["layer"])).claim(
     "D-most-decoders-have-rms-norm",
     "> 0.5",
-    "Most families of published decoders have RMSNorm.",
-    found="Of {known} decoder families with one kind of norm, {mean:.0%} have RMSNorm and the others have LayerNorm. In {both} more families the program finds both norms, and in {none} families it finds neither.",
+    "Most families of published decoders use RMSNorm.",
+    found="Of {known} decoder families with one kind of norm, {mean:.0%} use RMSNorm, and the others use LayerNorm. In {both} more families, our program finds both norms, and in {none} families it finds neither.",
     source="modeling files of transformers 5.23.0, decoders by its registry, read by program",
     beside={
         "known": counts["rms"] + counts["layer"],
@@ -1212,7 +1211,7 @@ computed(slowest, interval=around, unit="replays, 20th to 80th percentile").clai
     "D-a-large-layer-norm-takes-little-longer",
     "< 10",
     "On an H100, with large tensors, the forward pass of our LayerNorm takes less than a tenth longer than that of our RMSNorm.",
-    found="In the forward pass, our LayerNorm takes up to {mean:.1f} % longer than our RMSNorm. With the compiler's kernels LayerNorm takes up to {compiled:.1f} % longer than RMSNorm, with Liger's kernels up to {liger:.1f} % longer, and with PyTorch's kernels {least:.0f} to {torch:.0f} % longer.",
+    found="In the forward pass, our LayerNorm takes up to {mean:.1f} % longer than our RMSNorm. With the compiler's kernels, LayerNorm takes up to {compiled:.1f} % longer than RMSNorm, with Liger's kernels up to {liger:.1f} % longer, and with PyTorch's kernels {least:.0f} to {torch:.0f} % longer.",
     source="activations of 64 MiB and more in bfloat16; times recorded on an H100 (data/bench)",
     beside={
         "compiled": max(ahead["compile"])[0],
@@ -1249,7 +1248,7 @@ exact(100 * shift / sum(parts.values())).claim(
     "D-decode-saving-of-rms-norm",
     "< 0.05",
     "Reading LayerNorm's biases takes less than a twentieth of a per cent of a decoding step of a 70B model.",
-    found="By their bytes, reading the biases of {n_norms} norms takes {micro:.1f} µs, which is {mean:.3f} % of a decoding step, if nothing hides this time. In the estimate the kernel launches hide it.",
+    found="Reading the bytes of the biases of {n_norms} norms takes an estimated {micro:.1f} µs, which is {mean:.3f} % of a decoding step, if nothing hides this time. In our estimate of the whole step, kernel launches hide it.",
     source="bytes over 0.9 of the data sheet's bandwidth; a 70B model on four H100s. By the estimate both norms take a kernel's shortest time: a difference of 0",
     beside={"n_norms": seventy.norms, "micro": 1e6 * shift},
 )
