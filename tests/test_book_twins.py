@@ -137,7 +137,7 @@ def test_a_damaged_twin_is_written_anew(book):
 
 def test_a_twin_that_is_too_large_is_refused_and_names_what_is_large(book):
     before = settle(book, [printed("1")])
-    with pytest.raises(Red, match=r"may have 620 kB.*cell 5 image/png 700 kB"):
+    with pytest.raises(Red, match=r"may have 625 kB.*cell 5 image/png 700 kB"):
         settle(book, [printed("1")], [figure([0, 9], png="x" * 700_000)])
     assert (book / "chapters" / "01_one.ipynb").read_text() == before
 

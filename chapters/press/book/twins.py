@@ -21,7 +21,7 @@ from press.book.folds import Folder
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-LARGEST_TWIN = 620_000  # bytes
+LARGEST_TWIN = 625_000  # bytes
 ADDRESS = re.compile(r"(?<= at )0x[0-9a-f]+")
 JAVASCRIPT_EXPONENT = 1e21  # from here on JavaScript writes whole numbers with an exponent
 WIDGET = "application/vnd.jupyter.widget-view+json"  # a progress bar
