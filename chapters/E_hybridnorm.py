@@ -329,7 +329,7 @@ together.claim(
     "E-order-of-table-4-beyond-chance",
     "> 0.521",
     "It does so more than one random order of fifteen rows in forty.",
-    found="Spearman's correlation between our order and the published one is {whole:.2f}. One random order in forty exceeds 0.521 for fifteen rows, and {by_chance:.2f} for the thirteen different functions.",
+    found="Spearman's correlation between our order and the published one is {whole:.2f}. Of all random orders, one in forty has a correlation above 0.521 for fifteen rows, and above {by_chance:.2f} for the thirteen different functions.",
     source=f"{PAPER}, Table 4",
     beside={"whole": whole, "by_chance": by_chance},
     domain=here,
@@ -402,8 +402,8 @@ twins, others = (
 exact(twins).claim(
     "E-table-4-tells-twins-apart",
     "> 0.0005",  # a hundredth of 20, which is what rounding two perplexities can make
-    "Two rows of Table 4 that compute the same function differ by more than rounding.",
-    found="On C4 the two pairs of rows that compute the same function differ by {mean:.4f} and {others:.4f} nats. Of all {pairs} pairs of rows, {closer} differ by less than the first of these.",
+    "In the HybridNorm paper's Table 4, the results of two rows that compute the same function differ by more than rounding.",
+    found="On C4, the two pairs of rows that compute the same function differ by {mean:.4f} and {others:.4f} nats. Of all {pairs} pairs of rows, {closer} differ by less than {mean:.4f} nats.",
     source=f"{PAPER}, Table 4",
     beside={
         "others": others,
@@ -440,7 +440,7 @@ if all(len(ends.get(name, ())) >= lock.n for name in six):
         lock.id,
         "> 0",
         lock.said,
-        found="The loss with a norm on the stream, minus the loss without it, is {mean:+.4f} nats on average over three pairs of rows of Table 4. In the single pairs it is {pairs}.",
+        found="Averaged over three pairs of rows of Table 4, the test loss without a norm on the stream is {apart:.4f} nats {side} with one. In the single pairs, the loss with this norm minus the loss without it is {pairs} nats.",
         source=f"{PAPER}, Table 4",
         beside={"pairs": ", ".join(f"{cost:+.4f}" for cost in by_pair)},
         domain=here,
@@ -465,7 +465,7 @@ if "QK-Post" in ends:
         "E-qk-post-diverges",
         ">= 0.5",
         "At its own rate QK-Post diverges.",
-        found="At the tuned rate {k} of {n} runs of QK-Post diverge. Of all its runs at rates from 0.001 to 0.1, {all_of_them} diverge.",
+        found="At the tuned learning rate, {k} of {n} QK-Post runs diverge. Of all QK-Post runs at learning rates from 0.001 to 0.1, {all_of_them} diverge.",
         source=f"{PAPER}, Table 4",
         published="diverge",
         beside={"all_of_them": fallen.estimate.k},
@@ -590,8 +590,8 @@ answer("E-hybrid-above-pre-from-normal", "Table 3", "20.44 and 20.29 (C4 perplex
 exact(theirs["Normal"]).claim(
     "E-table-3-lead-turns",
     "< 0",
-    "With one of Table 3's initializations HybridNorm's printed perplexity is higher than Pre-Norm's.",
-    found="HybridNorm's published improvement over Pre-Norm is {mean:+.4f} nats with Normal, {scaled:+.4f} with Depth-Scaled and {megatron:+.4f} with Megatron weights. With the best initialization of each method it is {best:+.4f} nats.",
+    "With one of the initializations in the HybridNorm paper's Table 3, HybridNorm's printed perplexity is higher than Pre-Norm's.",
+    found="With Normal weights, HybridNorm's published loss is {apart:.4f} nats {side} Pre-Norm's. Its improvement over Pre-Norm is {scaled:+.4f} nats with Depth-Scaled weights, {megatron:+.4f} nats with Megatron weights, and {best:+.4f} nats with the best initialization of each method.",
     source=f"{PAPER}, Table 3",
     beside={
         "scaled": theirs["Depth-Scaled"],
@@ -675,8 +675,8 @@ of_post = [
 deeper["Post-Norm"].only("D").claim(
     "E-post-above-pre-at-12-blocks",
     "< 0",
-    "With twelve blocks Post-Norm has a higher loss than Pre-Norm.",
-    found="With twelve blocks Post-Norm's loss is {apart:.4f} nats {side} Pre-Norm's, and {fallen} of its {runs} runs diverge.",
+    "With twelve blocks, Post-Norm has a higher test loss than Pre-Norm.",
+    found="With twelve blocks, Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's, and {fallen} of {runs} Post-Norm runs diverge.",
     source=f"{PAPER}, Table 5",
     published="20.43 and 20.30 at 16 layers; diverge at 29",
     beside={"fallen": sum(of_post), "runs": len(of_post)},
@@ -742,8 +742,8 @@ if size != "smoke":  # there one seed tunes, at other rates
     compare_at(0.00316).claim(
         "E-star-above-pre-at-one-rate",
         "> 0",
-        "With 24 blocks, HybridNorm* has a higher loss than Pre-Norm at HybridNorm*'s tuned learning rate, too.",
-        found="With three seeds, HybridNorm*'s loss minus Pre-Norm's is {mean:+.4f} nats at the learning rate 0.0032, which is HybridNorm*'s tuned rate, and {more:+.4f} nats at 0.0056, which is Pre-Norm's.",
+        "With 24 blocks, at HybridNorm*'s tuned learning rate, HybridNorm* has a higher test loss than Pre-Norm.",
+        found="With three seeds, at HybridNorm*'s tuned learning rate of 0.0032, Pre-Norm's test loss is {apart:.4f} nats {side} HybridNorm*'s. At Pre-Norm's tuned learning rate of 0.0056, HybridNorm*'s test loss minus Pre-Norm's is {more:+.4f} nats.",
         source="this appendix, after both had reported",
         beside={
             "more": compare_at(0.00562),
@@ -942,7 +942,7 @@ drawn["Pre-Norm"].measure(compare_blocks, at=1).claim(
     "E-pre-norm-amplifies-at-29-blocks",
     "> 0",
     "At step 1 of 29 blocks, from Normal weights, Pre-Norm's second block has a larger gradient than its last.",
-    found="At step 1 the gradient of Pre-Norm's second block is {ratio:.2f} times that of its last block. The factor is {megatron:.2f} with Megatron's weights, {large:.2f} with embeddings of RMS 1, and {both:.2f} with both.",
+    found="At step 1, the gradient of Pre-Norm's second block is {ratio:.2f} times that of its last block. The factor is {megatron:.2f} with Megatron's weights, {large:.2f} with embeddings of RMS 1, and {both:.2f} with both.",
     source=figure5,
     published="gradient explosion in deeper models",
     beside={
@@ -961,7 +961,7 @@ drawn["Post-Norm"].measure(compare_blocks, at=1).claim(
     "E-post-norm-diminishes-at-29-blocks",
     "< 0",
     "At step 1 of 29 blocks, from Normal weights, Post-Norm's second block has a smaller gradient than its last.",
-    found="At step 1 the gradient of Post-Norm's second block is {ratio:.2f} times that of its last block ({megatron:.2f} times with Megatron's weights). At step 100 it is {later:.2f} times that of the last block.",
+    found="At step 1, the gradient of Post-Norm's second block is {ratio:.2f} times that of its last block ({megatron:.2f} times with Megatron's weights). At step 100, it is {later:.2f} times that of the last block.",
     source=figure5,
     published="vanishing gradients, at steps 1 and 100",
     beside={
@@ -979,7 +979,7 @@ pre, hybrid = (drawn[arm].measure(measure_range, at=1) for arm in ("Pre-Norm", "
     "E-hybrid-even-at-29-blocks",
     "< 0",
     "At step 1 of 29 blocks HybridNorm's gradients differ less from block to block than Pre-Norm's.",
-    found="At step 1 the largest gradient of a block is {hybrid:.1f} times the smallest under HybridNorm and {pre:.1f} times the smallest under Pre-Norm. If the first block is left out, the factors are {hybrid_rest:.1f} and {pre_rest:.1f}.",
+    found="At step 1, the largest gradient of a block is {hybrid:.1f} times the smallest under HybridNorm and {pre:.1f} times the smallest under Pre-Norm. If the first block is left out, the factors are {hybrid_rest:.1f} and {pre_rest:.1f}.",
     source=figure5,
     published="a well-balanced gradient flow",
     beside={
@@ -998,7 +998,7 @@ drawn["HybridNorm"].measure(stand_out, at=1).claim(
     "E-hybrid-first-block-stands-out",
     "> 0.693",
     "At step 1 HybridNorm's first block has more than twice the gradient of its median block.",
-    found="At step 1 the gradient of HybridNorm's first block is {ratio:.1f} times that of its median block, and {large:.2f} times with embeddings of RMS 1. Under HybridNorm* the factor is {star:.1f} for the first block and {second:.1f} for the second.",
+    found="At step 1, the gradient of HybridNorm's first block is {ratio:.1f} times that of its median block, and {large:.2f} times with embeddings of RMS 1. Under HybridNorm*, the factor is {star:.1f} for the first block and {second:.1f} for the second.",
     source=figure5,
     beside={
         "ratio": measure_ratio("HybridNorm", stand_out),
@@ -1087,8 +1087,8 @@ computed([pass_on(i) for i in lab.seeds(5)]).claim(
 falls["ReLU"].claim(
     "E-post-norm-diminishes-with-relu",
     "< 0",
-    "At step 1 of 29 blocks with ReLU, the gradient of Post-Norm's second block is smaller than that of its last block.",
-    found="With ReLU, the first gradient of Post-Norm's second block is {ratio:.2f} times that of its last block. The factor is {centred:.2f} with ReLU minus its mean and {linear:.2f} with linear layers.",
+    "With 29 blocks and ReLU, at step 1, the gradient of Post-Norm's second block is smaller than that of its last block.",
+    found="At step 1, with ReLU, the gradient of Post-Norm's second block is {ratio:.2f} times that of its last block. The factor is {centred:.2f} with ReLU minus its mean and {linear:.2f} with linear layers.",
     source="this appendix, after the card on Post-Norm had been read",
     beside={
         "ratio": math.exp(falls["ReLU"].mean),
@@ -1141,7 +1141,7 @@ for other, name in (
         name,
         "< 0",
         locks[name].said,
-        found="At step 100 of twelve blocks, the largest gradient of a block is {hybrid:.2f} times the smallest under HybridNorm and {others:.2f} times the smallest under {other}.",
+        found="With twelve blocks, at step 100, the largest gradient of a block is {hybrid:.2f} times the smallest under HybridNorm and {others:.2f} times the smallest under {other}.",
         source=figure5,
         beside={
             "hybrid": math.exp(ranges["HybridNorm"].mean),
@@ -1185,15 +1185,15 @@ def furthest(normed):
 exact(furthest(normed=False), tolerance=1e-10).claim(
     "E-lemma-a1",
     "< 1e-10",
-    "The derivatives of Lemma A.1 agree with autograd's.",
-    found="The four formulas of Lemma A.1 differ from autograd by at most {mean:.0e}.",
+    "The derivatives in the HybridNorm paper's Lemma A.1 agree with those of autograd.",
+    found="The four formulas of Lemma A.1 differ from autograd's derivatives by at most {mean:.0e}.",
     source=f"{PAPER}, Lemma A.1",
 )
 exact(furthest(normed=True), tolerance=1e-10).claim(
     "E-lemma-a2",
     "< 1e-10",
-    "The derivatives of Lemma A.2 agree with autograd's.",
-    found="The four formulas of Lemma A.2 differ from autograd by at most {mean:.0e}.",
+    "The derivatives in the HybridNorm paper's Lemma A.2 agree with those of autograd.",
+    found="The four formulas of Lemma A.2 differ from autograd's derivatives by at most {mean:.0e}.",
     source=f"{PAPER}, Lemma A.2",
 )
 
@@ -1249,7 +1249,7 @@ printed = 1 * n**0.5 / 1  # s √d_k ‖W_O‖ / σ, and both factors are 1
 exact(norm_v - printed, tolerance=0.001).claim(
     "E-theorem-a3-fails-for-v",
     "<= 0",
-    "The early version's bound of Theorem A.3 holds for the value matrix.",
+    "In the early version of the HybridNorm paper, the bound of Theorem A.3 holds for the value matrix.",
     found="The norm of the derivative with respect to W_V is {norm:.2f}, which exceeds the printed bound of {bound:.0f} by {mean:.2f} (one token, d = d_k = 16).",
     source="Zhuo et al. 2025, arXiv 2503.04598, early version (version 4 has another), Theorem A.3, equation 31",
     published="bounded by s √d_k ‖W_O‖ / σ_min",
@@ -1275,7 +1275,7 @@ reached |= {n: compare_to_bounds(torch.stack((eye[0], eye[0])), alike)[n] for n 
 exact(min(reached.values()), tolerance=1e-6).claim(
     "E-corrected-bounds-are-reached",
     ">= 0.999999",
-    "With d = d_k = 16 and two tokens none of the four corrected bounds can be lowered.",
+    "With d = d_k = 16 and two tokens, none of the four corrected bounds on the derivatives of an attention head under QKV-norm can be lowered.",
     found="In two chosen heads, the derivatives with respect to W_Q, W_K, W_V and W_O are {q:.4f}, {k:.4f}, {v:.4f} and {out:.4f} times their bounds.",
     source="this appendix",
     beside=reached,
@@ -1310,7 +1310,7 @@ def compare_to_printed(x, weights):
 exact(max(max(compare_to_printed(*head)) for head in heads), tolerance=0.3).claim(
     "E-theorem-a3-holds-elsewhere",
     "<= 1.000001",
-    "The early version's other bounds of Theorem A.3 hold: four for Pre-Norm, and those of W_Q, W_K and W_O for QKV-norm.",
+    "In the early version of the HybridNorm paper, the other bounds of Theorem A.3 hold: four for Pre-Norm, and those of W_Q, W_K and W_O for QKV-norm.",
     found="Over 100 random heads, no derivative exceeds {mean:.2f} times its printed bound, under Pre-Norm or under QKV-norm (for QKV-norm, the derivative with respect to W_V is left out).",
     source="Zhuo et al. 2025, arXiv 2503.04598, early version, Theorem A.3, equations 26 to 30, 32 and 33; σ of W, and d_k ≤ sd for W_O",
 )
@@ -1337,8 +1337,8 @@ shares = {n: tokens / n for n, tokens in points.items()}
 exact(max(shares.values()) / min(shares.values())).claim(
     "E-figure-6-changes-two-things",
     "> 2",
-    "The four model sizes of Figure 6 differ more than twofold in the number of tokens that they read per parameter.",
-    found="The paper's four model sizes read {fewest:,.0f} to {most:,.0f} tokens per parameter. These numbers differ by a factor of {mean:.1f} and are not in the order of size.",
+    "The four models in the HybridNorm paper's Figure 6 differ by a factor of more than two in the number of tokens that they read per parameter.",
+    found="The paper's four models read {fewest:,.0f} to {most:,.0f} tokens per parameter. These numbers differ by a factor of up to {mean:.1f} and are not in the order of model size.",
     source=f"{PAPER}, section 4.6",
     published="151M, 285M, 550M and 1.2B parameters on 200B, 200B, 300B and 1T tokens "
     "(Table 4: 550M on 400B)",
@@ -1353,7 +1353,7 @@ counts = {rung: parameters(ladder.build_base_run(rung, "pre")) for rung in climb
 plots.curves(
     {name: {round(counts[rung] / 1000): [*of[rung].values()] for rung in climbs} for name, of in losses.items()},
     xlabel="thousands of parameters", ylabel="test loss (nats)", logx=True, logy=True,
-    caption="Test loss against the number of parameters for every size of the shared grid, at tuned learning rates and about 20 characters per parameter. Size M also reads a longer window of text than S and trains for more steps, and a part of the fall comes from the window.",
+    caption="Test loss against the number of parameters for every size of the shared grid, at tuned learning rates and about 20 characters per parameter. Size M also reads a longer window of text than S and trains for more steps, and part of the decrease in loss is due to the longer window.",
     provenance=lab.provenance(climbed.where(arm=[*scaled.values()], rung=climbs, stage="final")),
 ).named("scaling-law")  # fmt: skip
 
@@ -1402,7 +1402,7 @@ plots.table(exponents)
 
 
 # %%
-def claim_steeper(id, name):
+def claim_steeper(id, name, sizes="rung S to M"):
     """Claim that an arm's exponent from S to M is above Pre-Norm's."""
     ahead = ladder.improvement(climbed, scaled[name])[climbs[1]]
     gained, *interval = compare_exponents(name)
@@ -1414,8 +1414,8 @@ def claim_steeper(id, name):
     know_runs(exponents, ["pre", scaled[name]], climbs[:2]).claim(
         id,
         "> 0",
-        f"From rung S to M {name}'s loss falls by a larger exponent than Pre-Norm's.",
-        found="From size S to size M, {name}'s scaling exponent minus Pre-Norm's is {mean:+.4f} for E = 0 (Pre-Norm: {own:.3f}) and {other:+.4f} for E = 0.9 (Pre-Norm: {floored:.3f}).",
+        f"From {sizes} {name}'s loss falls by a larger exponent than Pre-Norm's.",
+        found="From size S to size M, for an irreducible loss of E = 0, Pre-Norm's scaling exponent of {own:.3f} is {apart:.4f} {side} {name}'s. For E = 0.9 nats, {name}'s exponent differs from Pre-Norm's, {floored:.3f}, by {other:+.4f}.",
         source=f"{PAPER}, section 4.6 and Figure 6",
         published="superior scaling properties, of HybridNorm*",
         beside={
@@ -1440,7 +1440,7 @@ if len(climbs) > 1:
     to_24 = ", ".join(f"{name} {fall / span:.3f}" for name, fall in falls.items())
     print(f"The exponent from S to D24, 24 blocks and {grown:,} parameters, E = 0: {to_24}.")
     claim_steeper("E-hybrid-scales-steeper", "HybridNorm")
-    claim_steeper("E-star-scales-steeper", "HybridNorm*")
+    claim_steeper("E-star-scales-steeper", "HybridNorm*", "size S to size M,")
 
 # %% [markdown]
 r"""
@@ -1515,7 +1515,7 @@ plots.table([
 exact(max(odds.values())).claim(
     "E-benchmark-averages-are-within-two-errors",
     f"< {2 / math.sqrt(2):.4f}",
-    "No average of Tables 1 and 2 exceeds Pre-Norm's by two standard errors of counting, unless answers correlate by more than a half.",
+    "In the HybridNorm paper's Tables 1 and 2, no average score exceeds Pre-Norm's by two standard errors of counting, unless the models' answers have a correlation of more than a half.",
     found="The largest difference from Pre-Norm's average is {mean:.1f} standard errors if the models' answers are uncorrelated ({less:.1f} with ARC's validation splits). It exceeds two standard errors if the answers have a correlation of more than {needed:.2f} ({more:.2f}).",
     source=f"{PAPER}, Tables 1 and 2; numbers of questions: the released code at f0dd605, and Gu et al. 2024, arXiv 2406.08446",
     published="63.25 and 64.15 against 62.99; 66.12 against 64.95",
@@ -1545,8 +1545,8 @@ copa = [score for task, score in odd if task == "copa"]
 exact(len(odd)).claim(
     "E-benchmark-scores-are-no-counts",
     "> 0",
-    "Some scores of Tables 1 and 2 cannot come from one evaluation of one model on the benchmark's number of questions.",
-    found="{mean:.0f} of {cells} scores do not correspond to a whole number of correct answers in either split of the benchmark. Among them are COPA's {dense:.2f} % and {mixed:.2f} %, of a hundred questions.",
+    "Some scores in the HybridNorm paper's Tables 1 and 2 cannot come from a single evaluation of one model on all questions of the benchmark.",
+    found="Of {cells} scores, {mean:.0f} do not correspond to a whole number of correct answers in either split of the benchmark. Among them are COPA's {dense:.2f} % and {mixed:.2f} %, although COPA has only a hundred questions.",
     source=f"{PAPER}, Tables 1 and 2; its Figure 1 is smoothed by a moving average",
     beside={"cells": len(cells), "dense": copa[0], "mixed": copa[1]},
 )
@@ -1585,8 +1585,8 @@ as_printed, as_coded = (count_weights(table6["Dense-1.2B"], width) for width in 
 exact(max(off.values())).claim(
     "E-table-6-counts-up",
     "< 0.01",
-    "Within a hundredth, four dense models of Table 6 have as many parameters as their names say, and the mixture has the 6.9 billion that the text states.",
-    found="Within {mean:.1%}, four dense models have as many parameters as their names say, and the mixture has 6.9 billion. The sixth model has {printed:.2f} billion parameters as printed and {coded:.2f} billion as coded.",
+    "In the HybridNorm paper's Table 6, four dense models have as many parameters as their names say, and the mixture has the 6.9 billion that the text states, all with an error of less than a hundredth.",
+    found="Four dense models have as many parameters as their names say, and the mixture has 6.9 billion, all with an error of at most {mean:.1%}. The sixth model has {printed:.2f} billion parameters as printed and {coded:.2f} billion as coded.",
     source=f"{PAPER}, Table 6 and section 4.1; the released code at f0dd605",
     beside={"printed": as_printed / 1e9, "coded": as_coded / 1e9},
 )
