@@ -21,7 +21,7 @@ How can the place of one norm decide whether a transformer survives its first hu
   little of it is left. A Post-Norm model that is *given* the letter frequencies keeps the content and reaches a lower loss.
 - This is not a complete cure: when training at such a high learning rate goes on for longer, many runs get stuck anyway.
 - With each placement at its own best learning rate, a preliminary evaluation finds their losses within 0.02 nats of each other at six blocks. At twelve and at 24 blocks Post-Norm's loss is higher. (The verdict at twelve is weak: leaving out one run changes it.)
-  Pre-Norm tolerates learning rates above its best one.
+  Pre-Norm also tolerates learning rates so far above its best one that Post-Norm gets stuck at them.
 
 </details>
 """
@@ -167,7 +167,7 @@ $$x_S = x_0 + \sum_{s=1}^{S} f_s\big(N(x_{s-1})\big).$$
 
 The last stream is the embedding plus a list of writes, all with weight one. No write can overwrite anything: to delete something, a
 layer must write its negative. Post-Norm's stream is a sum as well, but every later norm has divided the embedding and each write
-in it. The price is a growing stream under Pre-Norm, and a **memory that fades** under Post-Norm.
+in it. Each placement has its price: a growing stream under Pre-Norm, and a **memory that fades** under Post-Norm.
 
 ## Implementation
 
@@ -352,7 +352,7 @@ off["Pre-Norm"].claim(
 
 # %% [markdown]
 r"""
-Under Pre-Norm the token's part of the stream is a twelfth as long as the constant's part, and later layers can still read it. Under Post-Norm it is a few ten-thousandths as long as the constant's part, and they hardly can.
+Under Pre-Norm the token's part of the stream is a twelfth as long as the constant's part, and later layers can still read it. Under Post-Norm it is a few ten-thousandths as long, and they hardly can.
 The gradient fades with the token: with $J_f = 0$ each norm divides it as well, by $\sqrt2$ at first, and by nearly 2 once the stream points along $c$.
 
 Would a real network write a constant? At first it should. The easiest thing to learn
@@ -360,7 +360,7 @@ about text is how frequent each letter is, and that is the same vector of logits
 
 ## Measure
 
-Three terms are needed. A run is **stuck** if its final loss is near that of a model that knows only letter frequencies (the unigram baseline). The **token share** is the part of the last stream's squared
+A run is **stuck** if its final loss is near that of a model that knows only letter frequencies (the unigram baseline). The **token share** is the part of the last stream's squared
 length that distinguishes tokens: 0 if all tokens are one vector. The **identity path**, as a number, is the product of all $1/r$ of a Post-Norm model.
 
 The section [How we know](02_pre_and_post_norm.ipynb#how-we-know) checks these results.
@@ -372,7 +372,7 @@ The section [How we know](02_pre_and_post_norm.ipynb#how-we-know) checks these r
 Each model has six blocks of width 32, LayerNorm, GELU, rotary positions, and Xavier's initialization with gain ½. We train for only 150 steps of Adam with `betas=(0.9, 0.98)`,
 on 16 windows of 32 characters per step, because Post-Norm's trouble begins early. The learning rate of $0.025$, chosen because Post-Norm fails at it, falls linearly after any warm-up.
 
-The loss of a model that knows only how frequent each character is can be computed from the text. It is the *plateau* of letter frequencies. If a
+The loss of the unigram baseline can be computed from the text. It is the *plateau* of letter frequencies. If a
 run's final loss is lower than that by at least a tenth of a nat, the run has learned more. Otherwise we count it as **stuck**. The tenth is our choice.
 """
 
@@ -403,8 +403,8 @@ r"""
 
 ### What is it stuck in?
 
-**What we did.** Letter frequencies are the prediction of a model that ignores its input. So we compare the tokens in the last stream: take the mean over all tokens of a batch, and split
-each token into this mean and the rest. The token share is the share of the squared length that belongs to the rest (1 if the mean is zero).
+**What we did.** A model that ignores its input predicts the letter frequencies at every position. Does a stuck run also carry the same vector at every position? We split each token of the last stream into
+the mean over all tokens of a batch and the rest. The token share is the rest's share of the squared length (1 if the mean is zero).
 """
 
 
@@ -476,11 +476,11 @@ plots.panels(
 
 # %% [markdown]
 r"""
-**What came out.** By step 20 the tokens of most Post-Norm runs are nearly the same vector, so the model gives the same answer at every position. Hardly any gradient reaches the first block.
+**What came out.** By step 20, in most runs of Post-Norm without warm-up, all tokens are nearly the same vector, so the model gives the same answer at every position. Hardly any gradient reaches the first block.
 With warm-up, and under Pre-Norm, the median token share dips and recovers. Nothing becomes infinite: some Post-Norm runs spike in the first panel, and then settle near the plateau.
 
 In the other Post-Norm runs without warm-up, up to several per cent of the stream's squared length still distinguishes tokens, and yet their losses stay near the plateau. So in *most* stuck runs, but not in all, the tokens have merged.
-(The table's entries are medians over the runs. For the identity path $r$ is averaged over tokens.)
+(The entries of the table above are medians over the runs. For the identity path, $r$ is averaged over tokens.)
 
 What makes the tokens disappear? There are four suspects.
 
@@ -627,8 +627,8 @@ r"""
 
 ### The same measurements at step 20
 
-The slider shows the token share after each block, at six moments of training. Before you move it: which line will drop
-first, and which will recover?
+The slider shows the token share after each block, at six moments of training. Before you move it: in which kind of model will the share drop
+first, and in which will it recover?
 """
 
 
@@ -666,7 +666,7 @@ plots.explore(
 r"""
 **What came out.** All three lines dip: every model writes letter frequencies first. Without warm-up the share is small by step 4, even under Pre-Norm. With warm-up it is not that small before step 12.
 Then the three lines separate. Under Pre-Norm the constant stays *next to* the tokens, and training goes on from there. Under Post-Norm
-every block divides the tokens as well. A share that shrinks by a similar factor in every block, as the halved angles do, appears as a line that keeps falling on a logarithmic axis. In Post-Norm without warm-up, the
+every block divides the tokens as well. On a logarithmic axis a share that shrinks by a similar factor in every block appears as a line that keeps falling, as the halved angles do in the figure at the top. In Post-Norm without warm-up, the
 gradient of the first block, equal to that of the last at step 0, has nearly vanished by step 20 ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)).
 
 At step 0 the identity path was innocent, because writes were small. Now they are large. Is this path the cause now, or does $I + J_f$ still compensate for the
@@ -738,7 +738,7 @@ r"""
 gradient as the last. The identity path alone would leave the first block almost none. So at step 20 $I + J_f$ compensates for the factor of $J_N$, as long as writes depend on
 their tokens.
 
-Does this still help at the end of training? **What we did:** train twenty new seeds of each kind. We then repeated ten of them at a lower learning rate, and ten with four times as many steps.
+Does this still help at the end of training? **What we did:** train twenty new seeds of each kind. Of each kind we then repeated ten twice: once at a lower learning rate, and once with four times as many steps.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -844,7 +844,7 @@ rank.after(given.measure("test.loss")).claim(
 
 # %% [markdown]
 r"""
-**What came out.** In these runs the tokens stay distinct, and in most of them the gradient still reaches the first block. Yet the larger the factor by which a run's norms divided the stream at step 20, the higher was its final loss. (Norms divide by more when writes have grown, so this may be an effect of the writes.) The token share shows no such relation. In the two other settings the result is less clear ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
+**What came out.** In these runs the tokens stay distinct, and in most of them the gradient still reaches the first block. Yet the larger the factor by which a run's norms divided the stream at step 20, the higher was its final loss. (Norms divide by more when writes have grown, so this may be an effect of the writes.) The token share shows no such relation. At the lower learning rate and in the longer runs the result is less clear ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
 
 **A shared constant is one way onto the plateau; writes that go on growing seem to be another.**
 The first is a cause: removing it changed the outcome. The second is only a correlation: no run changes only the division.
@@ -930,12 +930,12 @@ plots.loss_curves(
 r"""
 ### Where the story does not hold
 
-A plateau at one learning rate is an anecdote, and a hundred steps are not a full training run. From here on the runs are those of the *ladder*, the shared grid of experiments
-that the book's chapters use. Its models read 20 characters per parameter and have RMSNorm, SwiGLU, warm-up over a tenth of the steps for every method,
-gradients clipped at 1, and Megatron's initialization unless we say otherwise. Its sizes and their variants are called *rungs*. Size S has our six blocks of width 32 and 3,200 steps.
+So far, enough warm-up or a low learning rate has kept Post-Norm off the plateau. Does that hold in full training runs? A plateau at one learning rate is an anecdote. From here on the runs are those of the *ladder*, the grid of experiments
+that the book's chapters share. Its models read 20 characters per parameter and have RMSNorm, SwiGLU, warm-up over a tenth of the steps for every method,
+gradients clipped at 1, and, unless we say otherwise, Megatron's initialization (all weights small, and those that write to the stream smaller still). Its sizes and their variants are called *rungs*. Size S has our six blocks of width 32 and 3,200 steps.
 Size M has six blocks of width 64, windows of 64 and 6,000 steps. The variants D and D24 are size S with twelve and 24 blocks.
 
-**What we did.** First we trained five recipes at five learning rates, one run for each recipe and rate, all with warm-up: Pre-Norm, Post-Norm, Post-Norm from Xavier's weights, a model without norms, and the "normalized skip" $x \leftarrow N(x) + f(N(x))$, to which we return in [Where it goes wrong](02_pre_and_post_norm.ipynb#where-it-goes-wrong). Then, at the second highest of these rates, we trained five seeds of Post-Norm and of Pre-Norm.
+**What we did.** First we trained five recipes at five learning rates, one run for each recipe and rate, all with warm-up: Pre-Norm, Post-Norm, Post-Norm from Xavier's weights, a model without norms, and the "normalized skip" $x \leftarrow N(x) + f(N(x))$. Then, at the second highest of these rates, we trained five seeds of Post-Norm and of Pre-Norm.
 """
 
 # %%
@@ -1006,7 +1006,7 @@ show_explorer(
 # %% [markdown]
 r"""
 **What came out.** At the second highest learning rate Post-Norm stays on the plateau in spite of warm-up, whereas Pre-Norm still trains.
-Would a stuck run escape in the end? None of the ladder's Post-Norm runs at this rate escaped in 3,200 steps. Nor did any of the longer Post-Norm runs of the intervention, without the frequencies, in 600 steps.
+Would a stuck run escape in the end? None of the ladder's Post-Norm runs at this rate escaped in 3,200 steps. Nor, in 600 steps, did any of the intervention's longer Post-Norm runs that had to write the frequencies themselves.
 
 In translation [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) found
 warm-up insufficient, and a smaller initialization to be the cure. Whether Post-Norm needs warm-up depends on the recipe, the initialization and the learning rate.
@@ -1042,11 +1042,11 @@ post_over_pre.claim(
 
 # %% [markdown]
 r"""
-**What came out.** So far, the difference of the losses is within the margin. (The models use their attention: without it the loss is far higher.) In the smaller models Post-Norm's loss is a little higher. *Within the margin* does not mean that there is no difference, and the result is preliminary.
+**What came out.** So far, the difference of the losses is within the margin. In the smaller models Post-Norm's loss is a little higher. *Within the margin* does not mean that there is no difference, and the result is preliminary. The models use their context: without attention the loss is far higher.
 
 **Limits.** The reports of a better Post-Norm are about translation and deeper stacks. A tie here does not refute them. And Pre-Norm's advantage is at learning rates above the best one, as the figure of five rates shows.
 
-Does depth change it? The identity path is a product over all sublayers, so depth should show more than width does. We repeat the comparison with twelve blocks.
+Is it still a tie in deeper models? The identity path is a product over all sublayers, so depth should matter more than width. We repeat the comparison with twelve blocks.
 """
 
 # %%
@@ -1133,7 +1133,7 @@ r"""
 
 ### Seven answers
 
-Many recipes try to have both a highway and late blocks that matter. The first two rows of the table are the placements that you know. The next seven move, add or weight a norm or a skip. The last row, LNS, scales the output of Pre-Norm's norms.
+Many recipes try to have both a highway and late blocks that matter. The first two rows of the table are the placements that you know. The next seven are the answers of the heading: each moves, adds or weights a norm or a skip. The last row, LNS, leaves these in place and only scales the output of Pre-Norm's norms.
 
 | answer | equation | norm on the stream? |
 | --- | --- | --- |
@@ -1148,26 +1148,26 @@ Many recipes try to have both a highway and late blocks that matter. The first t
 | Admin ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) | $x \leftarrow N(\omega_i \odot x + f(x))$ with a learned $\omega_i$, large at first | yes |
 | LNS ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) | $x \leftarrow x + f(N(x)/\sqrt\ell)$ in block $\ell$ | no |
 
-Each of the lines below opens and gives an answer's effect on the *signal*, on the *gradient* and on the *first steps* of training, its *cost*, and a result that would show it to be *wrong*.
+Each of the lines below opens and gives an answer's effect on the *signal*, on the *gradient* and on the *first steps* of training, its *cost*, and a result that would refute the argument for it (*wrong if*).
 
 <details><summary>What these lines compare: the share of the embedding in the final vector</summary>
 
 Let the embedding and every write have variance 1 and be unrelated. Pre-Norm's final vector is a sum of $1 + S$ such vectors, so the embedding's share is $1/\sqrt{1 + S}$: $0.28$ for the twelve sublayers of six blocks, $0.10$ for the 96 of 48 blocks.
 Post-Norm's share is $2^{-S/2}$: $0.016$ and $4\cdot10^{-15}$ for the same two depths. A root falls slowly with depth, and a power falls fast. A gradient that passes only the skips comes back with the same factor. All of this is derived, for the start of training and for writes of that size.
 
-In the first steps Adam moves each weight by about the learning rate, whatever the size of the gradient.
+For the entries *first steps*: at first Adam moves each weight by about the learning rate, whatever the size of the gradient.
 
 </details>
 
 <details><summary>Pre-Norm: nothing on the stream is divided</summary>
 
-*Signal:* nothing on the stream is divided before the final norm, so a constant stays next to the token. *Gradient:* 1 on the skip, divided once by the final norm. A branch's gradient is divided by the size of the stream. There is no lower bound. *First steps:* at step 0 they move the output as far as Post-Norm's. *Cost:* a stream that grows, so that a late write turns it by $1/\sqrt S$ only.
+*Signal:* nothing on the stream is divided before the final norm, so a constant stays next to the token. *Gradient:* 1 on the skip, divided once by the final norm. A branch's gradient is divided by the size of the stream. There is no lower bound. *First steps:* at step 0 they move the output as far as Post-Norm's. *Cost:* a stream that grows, so that a late write turns it only by an angle of about $1/\sqrt S$.
 *Wrong if* its tokens merged where Post-Norm's do, or if its late blocks were idle. We saw neither, at the sizes that we trained.
 
 </details>
 <details><summary>Output norm: every write has a fixed size</summary>
 
-*Signal:* every write has the size that the norm's gain sets, so $S$ writes lengthen the stream by at most $S$ times that size. The share is Pre-Norm's. The sublayer reads the stream unnormalized. *Gradient:* 1 on the skip, as in Pre-Norm. A branch's gradient is divided by the size of its raw write. *First steps:* the size of a write does not change, only its direction, and the smaller the initial weights, the further a step turns it. So a small initialization no longer means small writes.
+*Signal:* every write has the size that the norm's gain sets, so $S$ writes lengthen the stream by at most $S$ times that size. The embedding's share is Pre-Norm's. The sublayer reads the stream unnormalized. *Gradient:* 1 on the skip, as in Pre-Norm. A branch's gradient is divided by the size of its raw write. *First steps:* the size of a write does not change, only its direction, and the smaller the initial weights, the further a step turns it. So a small initialization no longer means small writes.
 *Cost:* as many norms as Pre-Norm has, and inputs of sublayers that grow with the stream. *Wrong if* the trained stream grew no less than Pre-Norm's. In our models it is smaller, though at another learning rate ([streams, block by block](C_zoo.ipynb#streams-block-by-block)).
 
 </details>
@@ -1189,7 +1189,7 @@ In the first steps Adam moves each weight by about the learning rate, whatever t
 </details>
 <details><summary>ResiDual: one stream fades, the other keeps everything</summary>
 
-*Signal:* $x$ fades as in Post-Norm, $r$ keeps everything with weight one, and its share is Pre-Norm's. Sublayers read $x$ only: where tokens have merged in $x$, later writes no longer depend on the token. *Gradient:* through $r$ each write gets its gradient directly, divided once by the size of $r$. *First steps:* in $r$ a constant is added next to the tokens, and in $x$ it divides them. *Cost:* a second stream to store and move, and one more norm.
+*Signal:* $x$ fades as in Post-Norm, $r$ keeps everything with weight one, and the embedding's share of it is Pre-Norm's. Sublayers read $x$ only: where tokens have merged in $x$, later writes no longer depend on the token. *Gradient:* through $r$ each write gets its gradient directly, divided once by the size of $r$. *First steps:* in $r$ a constant is added next to the tokens, and in $x$ it divides them. *Cost:* a second stream to store and move, and one more norm.
 *Wrong if* the last block of a deep stack moved the output no more than Pre-Norm's does. In untrained models the last block changes the output by a fraction that does not shrink with depth.
 
 </details>
@@ -1302,9 +1302,7 @@ exact(change_when_tripled(None), tolerance=1e-3).claim(
 r"""
 ## How we know
 
-These checks support the chapter's results. Its argument does not depend on them.
-
-**Which runs count as stuck?** Half and twice the threshold lead to the same picture as in [Post-Norm without warm-up](02_pre_and_post_norm.ipynb#post-norm-without-warm-up):
+**Which runs count as stuck?** Half and twice the threshold, or *cut*, lead to the same picture as in [Post-Norm without warm-up](02_pre_and_post_norm.ipynb#post-norm-without-warm-up):
 """
 
 
@@ -1325,7 +1323,7 @@ plots.table([{"runs": arm, **count_stuck(arms[arm])} for arm in trio])
 
 # %% [markdown]
 r"""
-**Is the cause the division, or the constant?** The first two rows compare the two kinds of run when their norms divide by about equally much. The first row has the runs that were given the frequencies, at step 20. The second row has plain Post-Norm at the first measured step at which its norms divide by at least as much. In the first row the gradient reaches the first block, and in the second hardly any of it does. So the division alone does not explain the difference.
+**Is the cause the division, or the constant?** In the table below, the first two rows compare the two kinds of run when their norms divide by about equally much. The first row has the runs that were given the frequencies, at step 20. The second row has plain Post-Norm at the first measured step at which its norms divide by at least as much. In the first row the gradient reaches the first block, and in the second hardly any of it does. So the division alone does not explain the difference.
 
 <details><summary>Why at equal division, and what the last row shows</summary>
 
@@ -1355,7 +1353,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Does the result of the intervention depend on the threshold, the seeds or the setting?** The number of stuck runs does. The rank test (Mann–Whitney, on the final losses of the two kinds) needs no threshold, and it says the same in every row.
+**Does the result of the intervention depend on the threshold, the seeds or the setting?** The number of stuck runs does. Each cell counts plain Post-Norm first, and then the runs that were given the frequencies. The rank test (Mann–Whitney, on the final losses of the two kinds) needs no threshold, and in every row it finds that the two kinds differ.
 """
 
 
@@ -1386,12 +1384,12 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Could one have known at step 20?** Draw one run that learned and one that is stuck. The table gives the probability that the first has the larger value of a measure at step 20. By chance it would be one half.
+**Could one have known at step 20?** Draw one run that learned and one that is stuck, by each of the three cuts. The table gives the probability that the first has the larger value of a measure at step 20. By chance it would be one half.
 
 <details><summary>Which runs these are, and why the table proves little</summary>
 
 There are thirty runs of Post-Norm: ten with warm-up, ten without, and ten that were given the frequencies.
-The table is post hoc, and the three kinds of run differ from the start, which alone could produce such a table. That is why the chapter's card tests twenty new runs of a single kind.
+The table is post hoc, and the three kinds of run differ from the start, which alone could produce such a table. That is why the card on the identity path tests twenty new runs of a single kind.
 
 </details>
 """
@@ -1424,7 +1422,7 @@ The next table gives the rank correlations of the same measures with the final l
 
 <details><summary>What the table shows</summary>
 
-In the short runs at the high rate the identity path predicts the final loss at every step. At the lower rate it predicts the loss less well, and at step 12 the token share predicts it better. In the longer runs the identity path predicts nothing at steps 12 and 20. At step 60 the token share is the better predictor, and at step 140 the identity path is. At the other steps the token share's correlation is weak or has the other sign.
+In the short runs at the high rate the identity path predicts the final loss at every step. At the lower rate it predicts the loss less well, and at step 12 the token share predicts it better. In the longer runs the identity path predicts nothing at steps 12 and 20. At step 60 the token share is the better predictor, and at step 140 the identity path is.
 The two other settings have ten seeds each.
 
 </details>
@@ -1453,7 +1451,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Twelve blocks: does a learning rate at which no seed learns count?** One grid step above Post-Norm's best learning rate every seed stayed at the loss of letter frequencies. If that loss is used in the tuning, the interval excludes zero. If it is not, the interval still excludes zero, but only barely, and the verdict is weak. The card does not use it. We decided that after seeing the result ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
+**Twelve blocks: does a learning rate at which no seed learns count?** One grid step above Post-Norm's best learning rate every seed stayed at the loss of letter frequencies. Whether or not the tuning uses that loss, the interval excludes zero. Without it the interval only just does so, and the verdict is weak. The card does not use it. We decided that after seeing the result ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
 
 **Which blocks are late?** The card leaves out the last block. The table also counts it, and averages over all blocks.
 """
@@ -1501,7 +1499,7 @@ Vectors of mean 0 and variance 1 all have the length $\sqrt d$. What does the su
 <details><summary>Solution</summary>
 
 $N$ keeps directions of vectors of mean 0, so only the direction of $x + c$ matters. $|x| = |c|$ makes $x$ and $c$ two sides of a rhombus, and
-$x + c$ is its diagonal, which halves the angle. $\square$ Ten halvings, since $90/2^{10} \approx 0.088$. For Pre-Norm $1/S < \tan 0.1°$
+$x + c$ is its diagonal, which halves the angle. $\square$ The numbers: Post-Norm needs ten halvings, since $90/2^{10} \approx 0.088$, and for Pre-Norm $1/S < \tan 0.1°$
 needs $S = 573$.
 
 </details>
@@ -1581,7 +1579,7 @@ Adam divides by the size of the gradient. What can clipping change, then?
 - **How can the place of one norm decide?** Every model first writes the letter frequencies into all tokens. Pre-Norm adds them next to the tokens' content.
   Post-Norm divides that content, too. At a high learning rate the tokens of most runs merge, and little of the gradient that could separate them reaches the first block.
   <!-- 02-post-norm-merges-its-tokens 02-a-constant-write-halves-the-angle 02-a-constant-write-leaves-pre-norm-its-token -->
-- **Given the frequencies, tokens stay distinct and runs reach a lower loss**, at two learning rates and two lengths. At the lower learning rate most tokens stay distinct without the frequencies, too, so preventing the merger is not the whole gain. Nor are the frequencies a complete cure: many of the longer runs are stuck.
+- **Given the frequencies, tokens stay distinct and runs reach a lower loss**, at two learning rates and two lengths. At the lower learning rate the tokens of most runs stay distinct without the frequencies, too, so preventing the merger is not the whole gain. Nor are the frequencies a complete cure: many of the longer runs are stuck.
   <!-- 02-a-given-constant-keeps-tokens-apart 02-a-given-constant-prevents-the-plateau -->
 - **Merged tokens are not the whole explanation.** Among runs that were given the frequencies, those whose norms have divided more reach a higher loss. We saw this at step 20 in twenty short runs, whose tokens all stay distinct. In ten longer runs we saw it at the last measured step, which is in the first quarter of their training. We did not try changing the division alone.
   <!-- 02-the-path-foretells-the-end -->
@@ -1589,7 +1587,7 @@ Adam divides by the size of the gradient. What can clipping change, then?
   <!-- 02-step-zero-shows-nothing 02-last-gradients-begin-alike 02-first-steps-go-equally-far 02-pre-gradient-has-no-floor -->
 - With warm-up, tokens become alike, too, but they separate again. At a low learning rate Post-Norm needs no warm-up here, and at a learning rate that is too high, warm-up is not enough.
   <!-- 02-post-needs-warm-up 02-warm-up-is-not-always-enough -->
-- **What is the place worth?** With each learning rate tuned, a preliminary evaluation finds the losses within 0.02 nats of each other with 6 blocks. At the one width and on the one text that we tried, Post-Norm's loss is higher with 12 blocks (on a weak card) and with 24. Pre-Norm tolerates learning rates above its best one. Post-Norm relies more on its late blocks, and less on its early ones.
+- **What is the place worth?** With each learning rate tuned, a preliminary evaluation finds the losses within 0.02 nats of each other with 6 blocks. At the one width and on the one text that we tried, Post-Norm's loss is higher with 12 blocks (a weak verdict) and with 24. Pre-Norm tolerates learning rates above its best one. Post-Norm relies more on its late blocks, and less on its early ones.
   <!-- 02-each-at-its-own-rate-they-tie 02-post-behind-at-twelve-blocks 02-late-pre-blocks-are-cheaper-to-remove 02-warm-up-is-not-always-enough -->
 - A block with its norm in the wrong place often trains. Compare it with the equation, and triple the last block's output.
   <!-- 02-a-normed-skip-is-post-norm 02-tripling-finds-a-missing-final-norm -->
