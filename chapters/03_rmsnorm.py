@@ -991,7 +991,7 @@ and everything for a token near zero.
 **The last rounding.** In float32 PyTorch, Llama, T5 and Gemma compute the same function. In bfloat16 PyTorch and Gemma multiply by the gain
 before they round. Llama, and T5 with a bfloat16 gain, round, multiply and round *again*. The rounding order changes many
 entries by a unit in the last place (*ulp*), raises no error, and can change which of two nearly equal logits is the larger one. With a gain of exactly 1 all agree in every
-bit: **test ports with random gains**.
+bit: **test ports with random gains**. [A table](package.md#on-a-gpu) counts how the norms in transformers round.
 
 **How the gain is stored.** Gemma stores the gain as its difference from 1. Appendix D explains [what that changes](D_numbers.ipynb#how-a-gain-is-stored) for weight decay and for a bfloat16 gain.
 """
