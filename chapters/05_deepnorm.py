@@ -19,7 +19,7 @@ Why does DeepNorm need two constants, and do 1,000 layers train because branches
 - One demand fixes the ratio of the constants: one step of gradient descent should move the model equally far at every depth. The even split into
   fourth roots is a choice.
 - The two constants together meet that demand. Neither of them alone, at its published value, does. The demand says nothing about Adam, whose first step still moves deeper models further.
-- Our 32 blocks of Post-Norm start to learn once their branches are small. Either constant can make them small (α alone fails with some seeds), and so can ordinary small weights without any constant.
+- Our 32 blocks of Post-Norm start to learn once their branches are small. Either constant can make them small (with α alone not every seed starts), and so can ordinary small weights without any constant.
 
 </details>
 """
@@ -122,9 +122,9 @@ $\mathrm{LN}(\alpha x + f)$ *is* $\mathrm{LN}(x + f/\alpha)$: the first constant
 
 Take a token $x = (1, 1, -1, -1)$ and a sublayer's output $f = (1, -1, 1, -1)$, as long as $x$ and at right angles to it. Post-Norm takes their sum, $(2, 0, 0, -2)$, and divides it by
 the standard deviation, $\sqrt2$. In a stack of 8 blocks $\alpha = 16^{1/4} = 2$, the sum is $(3, 1, -1, -3)$, and the norm divides by
-$\sqrt5$. The result is closer to $x$: the branch $f$ has $1/\alpha$ of its former weight. Nothing else has changed, since for the norm a heavier skip and a lighter branch are the same.
-The two blocks are the same function of the same weights, so they train alike, too. Smaller initial weights, as with β, also make the branch
-small, but the training is not the same: a step of Adam is as long as before, so it is larger in proportion to a smaller weight.
+$\sqrt5$. The result is closer to $x$: the branch $f$ has $1/\alpha$ of its former weight. Nothing else has changed:
+a block with α on its skip and one with its branch divided by α are the same function of the same weights, so they train alike, too. Smaller initial weights, as with β, also make the branch
+small, but they train differently: a step of Adam is as long as before, so it changes a smaller weight by a larger fraction.
 """
 
 # %%
@@ -151,7 +151,7 @@ exact((heavy(tokens) - light(tokens)).abs().max(), tolerance=1e-10).claim(
 # %% [markdown]
 r"""
 We follow one model through the chapter, a decoder of 32 blocks. Its constants are easy: $\alpha = 64^{1/4} = 2\sqrt2$ and
-$\beta = 256^{-1/4} = \frac14$. Which of the two constants is responsible for the effects of DeepNorm?
+$\beta = 256^{-1/4} = \frac14$. Which of the two constants keeps its branches small?
 
 First, DeepNorm starts near the identity. Let $x$ have variance 1 and $f(x)$ be unrelated to it, with variance $s^2$. A sublayer
 keeps the share $\alpha/\sqrt{\alpha^2 + s^2}$ of the old $x$. $2N$ sublayers keep the $2N$-th power of that,
@@ -196,7 +196,7 @@ plots.curves(
 
 # %% [markdown]
 r"""
-So DeepNorm starts near the identity. That does not explain the fourth roots: any branch whose ratio $s/\alpha$ falls at least as fast as $N^{-1/2}$ would do the same.
+So DeepNorm starts near the identity. That does not explain the fourth roots: any constants with which the ratio $s/\alpha$ falls at least as fast as $N^{-1/2}$ would do the same.
 
 ## Derivation
 
@@ -229,8 +229,8 @@ $$\|\Delta F_i\| \lesssim \frac{\sqrt{v^2 + w^2}}{\alpha}\,\|\Delta\theta_i\|.$$
 
 ### Step 3: the same factor once more
 
-By the chain rule the gradient is the *same* derivative times $\partial\mathcal L/\partial F$, whose size the paper takes to be of order one. So the factor $\sqrt{v^2 + w^2}/\alpha$ of step 2 appears squared: $\Delta F_i = -\eta\,J_iJ_i^\top\,\partial\mathcal L/\partial F$, where $J_i$ is the derivative of the output with respect to $\theta_i$. The $2N$ changes $\Delta F_i$, which we call the *shares* of the sublayers, add up to $\Delta F$. By the triangle inequality the sum of their lengths is an upper bound.
-We also use it as an estimate, because the shares do not cancel: each $J_iJ_i^\top$ is positive semidefinite, so no sublayer moves the output in a direction in which the loss rises. (If the shares were unrelated, their squares would add up.) With $v = w = \beta$
+By the chain rule the gradient is the *same* derivative times $\partial\mathcal L/\partial F$, whose size the paper takes to be of order one. So the factor $\sqrt{v^2 + w^2}/\alpha$ of step 2 appears squared: $\Delta F_i = -\eta\,J_iJ_i^\top\,\partial\mathcal L/\partial F$, where $J_i$ is the derivative of the output with respect to $\theta_i$. The $2N$ changes $\Delta F_i$, which we call the *contributions* of the sublayers, add up to $\Delta F$. By the triangle inequality the sum of their lengths is an upper bound.
+We also use it as an estimate, because the contributions do not cancel: each $J_iJ_i^\top$ is positive semidefinite, so no sublayer moves the output in a direction in which the loss rises. (If the contributions were unrelated, their squares would add up.) With $v = w = \beta$
 
 $$\|\Delta F\| \lesssim \eta\cdot 2N\cdot\frac{2\beta^2}{\alpha^2}.$$
 
@@ -276,7 +276,7 @@ exact(max(abs(total - 1) for total in sums), tolerance=1e-12).claim(
 r"""
 ## Implementation: you write it
 
-**1 (in code, 5 minutes).** Write the step for a decoder alone: `x` is the stream, `f` the sublayer, `norm` the norm, and `depth` the number of
+**1 (in code, 5 minutes).** Write what one sublayer of a decoder alone does to the stream, its *step*: `x` is the stream, `f` the sublayer, `norm` the norm, and `depth` the number of
 blocks. The check compares your step with the equation, also at other depths.
 """
 
@@ -381,7 +381,7 @@ exact(max(abs(found[name] - solved_gain(name, 32)) for name in found), tolerance
 
 # %% [markdown]
 r"""
-This is the step in labkit, where `N` is the norm. Its constants are in `labkit.placements.scaled`:
+This is the same step in labkit, where `N` is the norm. Its constants are in `labkit.placements.scaled`:
 """
 
 # %%
@@ -395,12 +395,12 @@ r"""
 
 The derivation is a small machine for predictions: from constants $\alpha \sim N^a$ and $\beta \sim N^{-b}$ and a kind of step, it predicts how far the step moves the model.
 
-- **SGD**: the factor $\beta/\alpha$ enters twice, and the shares add: $N\cdot N^{-2a-2b}$.
-- **Adam's first step** is $-\eta\,\mathrm{sign}(\partial\mathcal L/\partial\theta)$: its size does not depend on that of the gradient. The factor enters *once*, and all shares still point
+- **SGD**: the factor $\beta/\alpha$ enters twice, and the contributions add: $N\cdot N^{-2a-2b}$.
+- **Adam's first step** is $-\eta\,\mathrm{sign}(\partial\mathcal L/\partial\theta)$: its size does not depend on that of the gradient. The factor enters *once*, and all contributions still point
   downhill: $N\cdot N^{-a-b}$.
-- **Random signs**: the shares are unrelated, so their squares add: $N^{1/2}\cdot N^{-a-b}$. For Post-Norm this means that the variance of the change grows like $N$, as [Liu et al. (2020)](https://arxiv.org/abs/2004.08249) derive.
+- **A step with random signs**, as long as Adam's: the contributions are unrelated, so their squares add: $N^{1/2}\cdot N^{-a-b}$. For Post-Norm this means that the variance of the change grows like $N$, as [Liu et al. (2020)](https://arxiv.org/abs/2004.08249) derive.
 - **Gains and shifts of the norms** act after the division by $\alpha$. So $\alpha$ reduces neither the gradient of a gain nor the effect of changing it. Each of the $2N$ norms
-  has a share of the order of one, so the sum grows like $N$, whatever $\alpha$ and $\beta$ are.
+  makes a contribution of the order of one, so the sum grows like $N$, whatever $\alpha$ and $\beta$ are.
 """
 
 
@@ -540,6 +540,8 @@ fit_power("DeepNorm", "sgd").claim(
 # %% [markdown]
 r"""
 ### Is one of the constants enough?
+
+The table of powers says no: with either constant alone, the distance that an SGD step moves the model should grow like $\sqrt N$.
 """
 
 # %%
@@ -558,12 +560,11 @@ combine(min, *alone.values()).claim(
 r"""
 No: with β alone the growth is close to the predicted ½. With α alone it is faster: the branches are large, and for large branches the table of powers promised
 nothing. So at the published fourth roots both constants are needed: with only one of them the ratio $\beta/\alpha$ falls only like $N^{-1/4}$. By step 4 one constant would be enough
-if it were a square root. An older related method is **Admin** ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)): its skip carries a learned weight $\omega$,
-which starts at the size that Pre-Norm's stream would have at that depth.
+if it were a square root.
 
 ### Steps that the promise does not cover
 
-The bound is for SGD on the matrices. The slider in *Predict*, at $a = \frac14$, shows DeepNorm under two other kinds of step. The card adds steps on the gains of the norms.
+DeepNorm's promise, a bounded change of the function, is for SGD on the matrices. The slider in *Predict*, at $a = \frac14$, shows DeepNorm under two other kinds of step. The first card below adds steps on the gains of the norms.
 """
 
 # %%
@@ -597,7 +598,7 @@ r"""
 So "DeepNorm bounds the model update" is true with a restriction: the bound is for *gradient descent, on the matrices*. Transformers are trained with Adam. A bound for Adam's
 first step on the matrices needs $\beta/\alpha \sim 1/N$. Split evenly, this means **square roots in place of fourth roots**, the right end of the slider. GLM-130B ([Zeng et al., 2023](https://arxiv.org/abs/2210.02414))
 uses them: its "DeepNorm" has $\alpha = (2N)^{1/2}$ and $\beta = (2N)^{-1/2}$. Two models "with DeepNorm" need not share
-constants. No exponent levels all three lines. Along the slider, where $b = a$, the distance grows as depth to the power $1 - 4a$ for an SGD step, $1 - 2a$ for Adam's first step, and $\frac12 - 2a$ for a random step. The lines are level at ¼, ½ and ¼.
+constants. No exponent levels all three lines. Along the slider, where $b = a$, the distance grows as depth to the power $1 - 4a$ for an SGD step, $1 - 2a$ for Adam's first step, and $\frac12 - 2a$ for a random step. So these lines are level at $a = \frac14$, $\frac12$ and $\frac14$, in this order.
 And no choice of α and β levels a step on the gains. Depth-μP ([Bordelon et al., 2024](https://arxiv.org/abs/2309.16620), and [Yang et al., 2024](https://arxiv.org/abs/2310.02244)) and
 CompleteP ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)) ask how branches must shrink so that Adam's learning rate carries over to other depths. [Chapter 10](10_choosing_a_norm.ipynb) measures both.
 
@@ -750,7 +751,7 @@ So small branches are enough for a start, and DeepNorm's two constants are one o
 them is higher than that of letter frequencies. With α alone $s$ does not shrink with depth, so $s/\alpha$ falls only like $N^{-1/4}$, while a start near the identity needs $N^{-1/2}$. That may be the reason.
 
 These runs are too short to rank the models. After 150 steps the best of them has learned which letter follows which, as bigram counts do, and hardly more. A model can learn that without attention. To see how much attention was worth, we
-also trained DeepNorm without it. By the book's [rules](claims.md) runs as short as these may not rank models, and each of the three cards below, when open, lists the requirements that its comparison does not meet. So read the numbers of these cards and not their marks: *not seen at this scale* says here that the runs are too short to rank the models, and not that the difference is small.
+also trained DeepNorm without it. By the book's [rules](claims.md) the benefit of attention is too small, and the runs are too short, for a ranking: each of the three cards below, when open, lists the requirements that its comparison does not meet, as *too young to rank*. So read the numbers of these cards and not their marks: *not seen at this scale* on two of them says that the runs are too short to rank the models, and not that the models differ little.
 """
 
 # %%
@@ -810,7 +811,7 @@ of_alpha = test["β alone"] - test["DeepNorm"]
 
 # %% [markdown]
 r"""
-These short runs do show which learning rates a model tolerates. Does the length of the first step determine this? The table shows the length of the first step and the highest learning rate at which the model still learns, at 32 blocks and at 12. A model counts as learning if its loss is at least
+These short runs do show which learning rates a model tolerates. Does the *length* of the first step, the distance by which it moves the output, determine this? The table shows this length and the highest learning rate at which the model still learns, at 32 blocks and at 12. A model counts as learning if its loss is at least
 0.1, 0.2 or 0.4 nats lower than that of letter frequencies (the last three columns).
 """
 
@@ -850,9 +851,9 @@ plots.table(
 r"""
 Take the rows of the four combinations first. From Post-Norm to α alone, β alone and DeepNorm, the first step becomes shorter, and the highest learning rate never falls. That looks like a rule, but the rows of the other two models break it.
 Pre-Norm and Post-Norm from the same small weights have first steps of about the same length, at either depth, and Pre-Norm trains at the higher rate. At 12 blocks the first step of Post-Norm from small weights
-is longer than that of β alone, and yet it trains at a rate at which β alone fails. So the length of the first step does not determine which learning rate a model tolerates. No model has a short first step and large branches, so it remains open whether a short step by itself would be enough. (We used one seed per rate, and neighbouring rates of the grid differ by a factor of about two.)
+is longer than that of β alone, and yet this model trains at a rate at which β alone fails. So the length of the first step does not determine which learning rate a model tolerates. No model has a short first step and large branches, so it remains open whether a short step by itself would be enough. (We used one seed per rate, and neighbouring rates of the grid differ by a factor of about two.)
 
-**DeepNorm keeps its promise, but the promise is about one step.** Our deep Post-Norm needed less than that to start: small branches.
+**DeepNorm keeps its promise, but the promise is about one step.** To start learning, our deep Post-Norm did not need it: small branches were enough.
 
 ### Six blocks, trained long
 
@@ -889,12 +890,12 @@ r"""
 The card compares two whole methods: DeepNorm has heavier skips *and* other
 initial weights than `post`, and no two methods of this table differ in α alone. The rows `post` and `post, xavier` show the effect of the initial weights by themselves. At six blocks Post-Norm trains without
 constants. So this table shows the cost or gain of DeepNorm where it is not needed, and nothing about the depths for which it was designed.
-[Liu et al. (2023)](https://arxiv.org/abs/2305.02790) suspect that DeepNorm's constraint on the update, which is kept for the whole training, leaves models undertrained. We could not afford to train 32 blocks
+[Liu et al. (2023)](https://arxiv.org/abs/2305.02790) suspect that DeepNorm's constraint on the update, which is kept for the whole training, leaves models undertrained. We could not test this, because we could not afford to train 32 blocks
 that long.
 
 ### A thousand blocks at their first step
 
-A single stack of 1,000 blocks has 2,000 sublayers and, at width 32, 12 million parameters. One step takes seconds. How large is the gradient from end to end?
+A single stack of 1,000 blocks has 2,000 sublayers and, at width 32, 12 million parameters. One step takes seconds. Does the gradient keep its size from the last block to the first?
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -954,9 +955,7 @@ of $\alpha$. The bug was
 **β inverted.** The baseline called DeepNorm in the code of Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) and of LayerNorm-Scaling
 ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) draws its weights with the gain $(8N)^{+1/4}$ ([Mix-LN's line](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L824), [LayerNorm-Scaling's](https://github.com/lmsdss/LayerNorm-Scaling/blob/3ac54dde961b04780b152bc8b38b71b2f8e1c16a/peft_pretraining/modeling_llama.py#L863)). Its $\alpha$ is the number 2.828 at every depth ([typed into the code](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L455)): $2\sqrt2$, right for our 32 blocks and no others.
 
-(Appendix C trains Admin and KEEL, relatives of DeepNorm, at tuned learning rates: [Post-Norm with help](C_zoo.ipynb#post-norm-with-help).)
-
-**Other bugs.** Some code sets β on all matrices in one loop, and some gives a decoder alone the constants of a pair. And the paper on KEEL ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895))
+**Other bugs.** Some code sets β on all matrices in one loop, and some gives a decoder alone the constants of a pair. And the paper on KEEL, a relative of DeepNorm ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895)),
 quotes $\beta$ as $L^{-1/4}$ with $L$ *sublayers*. Since $8N = 4L$, it should be $(4L)^{-1/4}$.
 
 None of these bugs raises an error. The table shows their effect on our 32 blocks. Two columns give the loss after 150 steps, at a low learning rate and at the rate of the grid closest to DeepNorm's tuned one. The last column says which check of the exercises finds the bug. *Cosine* is the cosine between the embedding and the output, as above:
@@ -1011,8 +1010,8 @@ exact(sum(row["seen by"] == "—" for row in rows[1:])).claim(
 # %% [markdown]
 r"""
 With the first two bugs one step moves the model a hundred times too far or more, so the measurement of one step reveals them. The loss may not: at the low learning rate the loss of the model with α on the branch is no higher than that of the right
-model (compare the first two rows). At the rate of the grid closest to DeepNorm's tuned one, its loss is that of letter frequencies. With β inverted the loss is no lower than that of letter frequencies, at either rate. A published row with such a baseline says nothing about DeepNorm. With the other three bugs the loss is close to that of the right
-model at either rate (two seeds each). Applying β to queries and keys, too, changes almost nothing, as step 1 predicts. So compare the block with its equation, and the weights with the rule.
+model (compare the first two rows). At the rate of the grid closest to DeepNorm's tuned one, its loss is that of letter frequencies. With β inverted the loss is no lower than that of letter frequencies, at either rate. With the other three bugs the loss is close to that of the right
+model at either rate (two seeds each). Applying β to queries and keys, too, changes almost nothing, as step 1 predicts. So compare the block with its equation, and the weights with the rule. A published row whose baseline has β inverted says nothing about DeepNorm.
 
 ## Exercises
 
@@ -1061,7 +1060,7 @@ For (b), write both bounds with $r = \beta/\alpha$ alone.
 </details>
 
 **5 (open).** With GLM's constants, Adam's first step on the matrices moves the model equally far at every depth. Do these constants train 32 blocks better? `build_stack` sets both constants, and `labkit.train(model, batches, base.train)` trains a model that you built. Or
-stay with the recipes: the promise *was* made for SGD. Is α worth more under SGD? Decide beforehand which result would change your mind.
+keep DeepNorm's constants and change the optimizer: the promise *was* made for SGD. Does leaving out α cost more under SGD than under Adam? Decide beforehand which result would change your mind.
 """
 
 # %% tags=["exercise"]
@@ -1095,7 +1094,7 @@ r"""
 - **Constants.** Decoder of $N$ blocks: $\alpha = (2N)^{1/4}$, $\beta = (8N)^{-1/4}$.
 - **Use.** Use DeepNorm for Post-Norm models of many blocks. In no comparison here is its mean loss lower than that of a tuned Pre-Norm. The evidence for it comes from the authors' translation models.
 - **Cost.** DeepNorm costs nothing at run time, but its learning rate must be tuned.
-- **Related methods.** Admin ($\omega$ in place of $\alpha$), KEEL, Fixup.
+- **Related methods.** Admin ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) has a learned weight $\omega$ on its skip, which starts at the size that Pre-Norm's stream would have at that depth. KEEL multiplies the skip by the number of sublayers and also normalizes the branch's input. Appendix C [trains both](C_zoo.ipynb#post-norm-with-help) at tuned learning rates. *Fixup* ([chapter 00](00_why_normalize.ipynb)) also makes the first updates small.
 
 | you see | cause | try |
 | --- | --- | --- |
