@@ -92,7 +92,7 @@ def draw_row(gain):
     lines = {"signal, going up": up, "gradient, coming down": down}
     axes = {"ylabel": "root mean square", "logy": True, "ylim": (1e-8, 1e20), "start": 0}
     mark = {"largest float16": 65504}
-    caption = f"RMS of signal and gradient in ninety-six random rotations, each times {gain:g}."
+    caption = f"RMS of signal and gradient after each of ninety-six random rotations, each multiplied by {gain:g}."
     return plots.by_depth(lines, **axes, reference=mark, caption=caption)
 
 
@@ -193,8 +193,8 @@ torch.manual_seed(seed)
 exact(down[0] / down[-1]).claim(
     "00-gradients-grow-with-the-signal",
     "> 1",
-    "If the signal grows on its way up, the gradient also grows on its way down.",
-    found="A row of 96 rotations with gain 1.1 multiplies a signal by {signal:,.0f} on its way up and a gradient by {mean:,.0f} on its way down.",
+    "If a signal grows from the first layer to the last, its gradient grows from the last layer to the first.",
+    found="A row of 96 rotations with a gain of 1.1 each multiplies a signal by {signal:,.0f} in the forward pass and a gradient by {mean:,.0f} in the backward pass.",
     source="against Transformer Anatomy, part 7: normalization in transformers",
     published="if activations grow forward, gradients shrink backward",
     beside={"signal": up[-1] / up[0]},
@@ -202,8 +202,8 @@ exact(down[0] / down[-1]).claim(
 exact(starved[0] / starved[-1]).claim(
     "00-vanishing-spares-no-layer",
     "in [0.999, 1.001]",
-    "If signals shrink, the weights of all layers get gradients of the same small size.",
-    found="With a gain of 0.9 per layer, the gradient of the first of 96 matrices is {mean:.3f} times that of the last.",
+    "If signals shrink from layer to layer, the weights of all layers get gradients of the same small size.",
+    found="With a gain of 0.9 per layer, the gradient of the first of 96 matrices is {mean:.3f} times as large as that of the last.",
     source="against Exploring the Transformer, part 14: residual networks and normalization",
     published="early layers receive almost no updates, layers near the output are updated well",
 )
@@ -245,8 +245,8 @@ energy = {rule: 64 * INITS[rule](64, 64) ** 2 / 2 for rule in ("torch", "xavier"
 exact(energy["he"]).claim(
     "00-he-keeps-the-size",
     "in [0.999, 1.001]",
-    "With He's rule as implemented in labkit, a ReLU layer keeps the signal's size.",
-    found="A ReLU layer keeps {mean:.3f} of the signal's mean square with He's rule, {xavier:.3f} with Xavier's rule and {torch:.3f} with PyTorch's rule.",
+    "With He's rule, as implemented in labkit, a ReLU layer preserves the signal's mean square.",
+    found="A ReLU layer multiplies the signal's mean square by {mean:.3f} with He's rule, by {xavier:.3f} with Xavier's rule and by {torch:.3f} with PyTorch's rule.",
     source="He et al. 2015, arXiv 1502.01852, section 2.2",
     beside={"xavier": energy["xavier"], "torch": energy["torch"]},
 )
@@ -310,8 +310,8 @@ def loss_and_gradient(scale):
 exact(max((loss - again).abs(), (gradient - 3 * smaller).abs().max()), tolerance=1e-12).claim(
     "00-norm-hides-the-scale",
     "< 1e-12",
-    "If a layer is followed by a norm, weights three times as large give the same loss and a third of the gradient.",
-    found="With weights three times as large before a norm, the loss and three times the gradient differ from the original loss and gradient by at most {mean:.1e}.",
+    "If a norm follows a layer, tripling the layer's weights leaves the loss unchanged and divides the gradient by three.",
+    found="When the weights before a norm are tripled, the loss and three times the gradient differ from the original loss and gradient by at most {mean:.1e}.",
     source="scale invariance, e.g. Ba et al. 2016, arXiv 1607.06450, section 5.1",
 )
 
@@ -371,7 +371,7 @@ exact(sum(not check.block(step, name).ok for name, step in wirings.items())).cla
     "00-designs-meet-their-equations",
     "<= 0",
     "The residual steps in labkit implement the papers' equations.",
-    found="Of {n_designs:.0f} residual steps that we typed from the papers' equations, {mean:.0f} differ from the steps in labkit.",
+    found="We wrote {n_designs:.0f} residual steps from the papers' equations. The number of steps in labkit that differ from them is {mean:.0f}.",
     source="He et al. 2016a and 2016b, arXiv 1512.03385 and 1603.05027; Srivastava et al. 2015, 1505.00387",
     beside={"n_designs": len(wirings)},
 )
@@ -386,7 +386,7 @@ exact((leaves - enters).abs().max()).claim(
     "00-empty-branches-are-the-identity",
     "<= 0",
     "A residual step whose branch outputs zero is the identity.",
-    found="In 24 residual steps whose branches output zero, a signal changes by {mean:g}.",
+    found="After 24 residual steps whose branches output zero, a signal differs from the original signal by {mean:g}.",
     source="He et al. 2016a, arXiv 1512.03385, section 3.1",
 )
 
@@ -558,7 +558,7 @@ plots.curves(
     ylim=(0, 1.02),
     reference={"guessing": 0.1},
     caption="Test accuracy against depth for five designs, with five seeds each, at tuned learning rates. With four or sixteen layers every design learns. With forty-eight layers only two designs reach a high accuracy. "
-    "A run that diverged has the accuracy of guessing.",
+    "A run that diverged is drawn at the accuracy of guessing.",
     provenance=lab.provenance(*final.values()),
 ).named("forty-eight-layers")
 
@@ -598,7 +598,7 @@ price.tuned(lack_rates("norms", "norms and skips")).claim(
     "00-norms-and-skips-together",
     "> 0.5",
     "In a deep network with BatchNorm, removing the skips raises the test loss by more than 0.5 nats.",
-    found=f"With {high} layers the test loss of a network with BatchNorm and no skips is {{mean:.2f}} nats higher than that of a network with norms and skips.",
+    found=f"With {high} layers, the test loss of a network with BatchNorm and no skips is {{mean:.2f}} nats higher than that of a network with norms and skips.",
     source="this book; for networks on CIFAR-10, He et al. 2016a, arXiv 1512.03385",
 )
 skips, norms = read("skips", "accuracy"), read("norms", "accuracy")
@@ -634,7 +634,7 @@ ended.map(lambda loss: np.log10(loss / log(10))).over_rates().claim(
     "00-skips-alone-stay-above-guessing",
     "> 0",
     "At 48 layers the loss of skips alone ends above guessing at every rate.",
-    found="With skips and no norms, even the lowest test loss at any learning rate is higher than that of guessing, on average by a factor of 10 to the power {mean:.1f}. Of {runs} runs at {rates} learning rates, {lost} diverge.",
+    found="With skips and no norms, the lowest test loss at any learning rate is on average 10 to the power {mean:.1f} times the loss of guessing. Of {runs} runs at {rates} learning rates, {lost} diverge.",
     source="this book: variances add",
     beside={"rates": len(by_lr), "runs": len(alone), "lost": alone.count(diverges).estimate.k},
 )
@@ -675,8 +675,8 @@ def per_layer(sizes):
 computed([per_layer(growth_below("batch", s)) for s in five]).claim(
     "00-batch-norm-makes-gradients-explode",
     "in [1.16, 1.26]",
-    "In a stack without skips BatchNorm makes the gradient grow with every layer, by about the factor that theory predicts.",
-    found="In a stack without skips a gradient grows by a factor of {mean:.3f} per layer with BatchNorm and by a factor of {layer:.3f} with LayerNorm.",
+    "In a network without skips, BatchNorm makes the gradient grow at every layer by about the factor that theory predicts.",
+    found="In a network without skips, a gradient grows by a factor of {mean:.3f} per layer with BatchNorm and by a factor of {layer:.3f} with LayerNorm.",
     source="Yang et al. 2019, arXiv 1902.08129; the factor 1.21 as derived above",
     published="exponential growth that no initial variance removes",
     beside={"layer": fmean(per_layer(growth_below("layer", s)) for s in five)},
@@ -705,8 +705,8 @@ price = read("small branches", "loss") - read("norms and skips", "loss")
 price.tuned(lack_rates("small branches", "norms and skips")).claim(
     "00-small-branches-need-no-norm",
     "< 0.1",
-    "The test loss of a deep residual network with small branches and no norms exceeds that of one with norms by less than 0.1 nats.",
-    found=f"With {high} layers the test loss of a residual network with small branches and no norms is {{mean:.3f}} nats higher than that of a residual network with norms.",
+    "A deep residual network with small branches and no norms has a test loss less than 0.1 nats higher than one with norms.",
+    found=f"With {high} layers, the test loss of a residual network with small branches and no norms is {{mean:.3f}} nats higher than that of a residual network with norms.",
     source="this book; for Fixup, a more careful rule than ours, Zhang et al. 2019, arXiv 1901.09321",
     published="residual networks train as well without normalization",
 )
@@ -738,8 +738,8 @@ plots.curves(
     ylabel="test loss (nats)",
     logx=True,
     reference={"guessing": log(10)},
-    caption=f"Test loss against learning rate for two designs with {high} layers, with five seeds each. Runs that diverged, or whose loss is higher than that of guessing, are drawn at the loss of guessing. With norms the network learns "
-    "over a wider range of learning rates, and this range lies far higher.",
+    caption=f"Test loss against learning rate for two designs with {high} layers, with five seeds each. Runs that diverged, or whose loss is higher than that of guessing, are drawn at the loss of guessing. With norms, the network learns "
+    "over a wider range of learning rates, and these rates are far higher.",
     provenance=lab.provenance(spans),
 ).named("small-steps")
 
@@ -761,8 +761,7 @@ def count_trained(name, depth=high, cut=1.0):
     "00-norms-widen-the-range-of-rates",
     "> 0",
     "Norms widen the range of learning rates at which a deep network trains.",
-    found=f"Averaged over {len(wide)} learning rates, the test loss is {{mean:.2f}} nats higher without norms than with them. Of {{runs}} runs each, {{bare}} runs without norms and {{normed}} runs with norms "
-    "reach a loss below one nat.",
+    found=f"Averaged over {len(wide)} learning rates, the test loss is {{mean:.2f}} nats higher without norms than with them. A loss below one nat is reached in {{bare}} of {{runs}} runs without norms and in {{normed}} of {{runs}} runs with them.",
     source="this book; for a VGG on CIFAR-10, Santurkar et al. 2018, arXiv 1805.11604",
     beside={
         "runs": len(wide) * len(five),
@@ -845,7 +844,7 @@ plots.curves(
     ylabel="mean training loss (nats)",
     logx=True,
     reference={"guessing": log(10)},
-    caption="Training loss, averaged over the whole run, against learning rate for eight plain layers without norms, with BatchNorm, and with shaken BatchNorm (noise is added to its outputs), with five seeds each. A lower loss means faster training. "
+    caption="Training loss, averaged over the whole run, against learning rate for eight plain layers without norms, with BatchNorm, and with shaken BatchNorm (noise is added to BatchNorm's outputs), with five seeds each. A lower loss means faster training. "
     "The distance between the two lines of BatchNorm is the cost of the noise. A run that diverged is drawn at the loss of guessing.",
     provenance=lab.provenance(race),
 ).named("shift-put-back")
@@ -861,7 +860,7 @@ lead.tuned([*regime.rates(first_look), *regime.seeds(five, [ladder.TUNING_SEED])
     "00-shaken-at-its-own-rate",
     "> 0",
     "Each at its own rate, a network whose inputs are shaken trains faster than one without norms.",
-    found="With tuned learning rates, the mean training loss of the network without norms minus that of the shaken network is {mean:+.3f} nats.",
+    found="With tuned learning rates, the mean training loss of the network with shaken BatchNorm is {apart:.3f} nats {side} that of the network without norms.",
     source=idea,
     beside={"second value": "at a high rate and at a low one", "last step": "the whole run"},
 )
@@ -880,16 +879,16 @@ plots.table(
 (measure_speed(bare, quick) - measure_speed(shaken, quick)).claim(
     "00-shift-does-not-slow-training",
     "> 0.2",
-    "At a high learning rate a network whose inputs are shaken trains faster than one without norms.",
-    found="At learning rate 0.1 the mean training loss of the shaken network is {mean:.2f} nats lower than that of the network without norms, although the inputs of its layers move {times:.1f} times as far per step.",
+    "At a high learning rate, a network with noise-injected (shaken) BatchNorm trains faster than a network without norms.",
+    found="At learning rate 0.1, the mean training loss of the network with shaken BatchNorm is {mean:.2f} nats lower than that of the network without norms, although the inputs of its layers move {times:.1f} times as far per step.",
     source=idea,
     beside={"times": measure_move(shaken, quick).mean / measure_move(bare, quick).mean},
 )
 (measure_speed(bare, slow) - measure_speed(shaken, slow)).claim(
     "00-shift-does-not-slow-training-at-low-rates",
     "> 0",
-    "At a low learning rate, too, a network whose inputs are shaken trains faster than one without norms.",
-    found="At learning rate 0.01 the mean training loss of the network without norms minus that of the shaken network is {mean:+.2f} nats.",
+    "At a low learning rate, a network with noise-injected (shaken) BatchNorm trains faster than a network without norms.",
+    found="At learning rate 0.01, the mean training loss of the network with shaken BatchNorm is {apart:.2f} nats {side} that of the network without norms.",
     source=idea,
 )
 
@@ -914,8 +913,8 @@ moved = {
 (moved["BatchNorm"] - moved["no norm"]).claim(
     "00-norms-do-not-calm-the-gradient-from-below",
     "> 0",
-    "With BatchNorm, an update of the layers below changes a layer's gradient no less than without norms.",
-    found="At learning rate 0.01 an update of the layers below changes a layer's gradient by {batch:.0%} of its length with BatchNorm and by {bare:.0%} without norms.",
+    "With BatchNorm, an update of the layers below changes a layer's gradient at least as much as without norms.",
+    found="At learning rate 0.01, an update of the layers below changes a layer's gradient by {batch:.0%} of its length with BatchNorm and by {bare:.0%} without norms.",
     source="Santurkar et al. 2018, arXiv 1805.11604, section 2.2",
     published="no smaller, often larger, with BatchNorm",
     beside={"batch": moved["BatchNorm"], "bare": moved["no norm"]},
@@ -956,8 +955,8 @@ plots.curves(
     logx=True,
     logy=True,
     reference={"as large as the gradient": 1.0},
-    caption="Relative change of the gradient after the weights have moved by η times the gradient, averaged over three points in training, for five seeds. At every distance the gradient changes several times "
-    "less with BatchNorm than without norms, with the added noise or without it.",
+    caption="Relative change of the gradient after the weights have moved by η times the gradient, averaged over three points in training, for five seeds. At every distance, the gradient changes several times "
+    "less with BatchNorm than without norms, with or without the added noise.",
     provenance=lab.provenance(noise),
 ).named("smooth-ground")
 
@@ -969,8 +968,8 @@ further = tenth["no norm"] - tenth["BatchNorm"]
 further.claim(
     "00-gradients-predict-further",
     "> 0.1",
-    "Along a training step the gradient changes less with BatchNorm than without norms.",
-    found="After the weights move by 0.1 times the gradient, the gradient has changed {times:.1f} times as much without norms as with BatchNorm. (The criterion is for the logarithm to base 10, {mean:.2f}.)",
+    "When the weights move along the gradient, the gradient changes less with BatchNorm than without norms.",
+    found="After the weights have moved by 0.1 times the gradient, the gradient has changed {times:.1f} times as much without norms as with BatchNorm. (The criterion applies to the base-10 logarithm of this factor, {mean:.2f}.)",
     source="this book; for a VGG on CIFAR-10, Santurkar et al. 2018, arXiv 1805.11604, Figure 4b",
     beside={"times": 10**further.mean},
 )
