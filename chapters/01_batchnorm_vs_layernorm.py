@@ -172,7 +172,7 @@ exact(off, tolerance=1e-10).claim(
     "01-one-formula-four-axes",
     "<= 1e-10",
     "The four norms are one formula, applied over different axes.",
-    found="One function, applied over five different lists of axes, equals the norms of PyTorch and of labkit, this book's library, to within {mean:.1g}.",
+    found="The outputs of one function, applied over five different lists of axes, and those of the norms of PyTorch and of labkit, this book's library, differ by at most {mean:.1g}.",
     source="PyTorch's documentation of its four functions, one of them in two uses",
 )
 
@@ -185,8 +185,8 @@ distance = {
 exact(max(distance["G=1 from layer"], distance["G=6 from instance"]), tolerance=1e-5).claim(
     "01-group-norm-limits",
     "<= 1e-5",
-    "GroupNorm with one group is LayerNorm over features and positions; with one group per channel it is InstanceNorm.",
-    found="GroupNorm with one group equals LayerNorm over features and positions, and GroupNorm with one group per channel equals InstanceNorm, to within {mean:.1g}. With the two exchanged, the outputs differ by {reverse:.1f} or more.",
+    "GroupNorm with one group is LayerNorm over features and positions, and GroupNorm with one group per channel is InstanceNorm.",
+    found="GroupNorm with one group differs from LayerNorm over features and positions by at most {mean:.1g}, and so does GroupNorm with one group per channel from InstanceNorm. If LayerNorm and InstanceNorm are exchanged, the outputs differ by {reverse:.1f} or more.",
     source="Wu and He 2018, arXiv 1803.08494; a survey has it the other way round",
     beside={"reverse": min(distance["G=6 from layer"], distance["G=1 from instance"])},
 )
@@ -217,7 +217,7 @@ exact(unbiased, tolerance=1e-6).claim(
     "01-running-variance-is-unbiased",
     "<= 1e-6",
     "PyTorch's BatchNorm uses the unbiased variance for its running average.",
-    found="After one step the running variance of BatchNorm is 0.9 + 0.1 · (unbiased variance) to within {mean:.1g}. "
+    found="After one step, the running variance of BatchNorm differs from 0.9 + 0.1 · (unbiased variance) by {mean:.1g}. "
     "It differs from 0.9 + 0.1 · (biased variance) by {biased:.2f}.",
     source="PyTorch's documentation of BatchNorm1d",
     beside={"biased": biased},
@@ -283,7 +283,7 @@ exact(off, tolerance=1e-10).claim(
     "01-one-jacobian",
     "<= 1e-10",
     "BatchNorm and LayerNorm have the same Jacobian, each over its own axis.",
-    found="The Jacobians of LayerNorm over eight features and of BatchNorm over eight examples differ from the formula by at most {mean:.1g}.",
+    found="The Jacobians of LayerNorm over eight features and of BatchNorm over eight examples differ from the same formula by at most {mean:.1g}.",
     source="derived above; Santurkar et al. 2018, arXiv 1805.11604, use BatchNorm's",
 )
 
@@ -343,8 +343,8 @@ right = [int(third > -1.32) == label for third, label in zip(after[:, 2], labels
 exact(sum(right), tolerance=0).claim(
     "01-xor-by-layer-norm",
     ">= 4",
-    "A linear map followed by LayerNorm can solve XOR; a linear map followed by BatchNorm cannot.",
-    found="LayerNorm and a threshold classify {mean:.0f} of the four XOR points correctly. The bend (the second difference over the four points) is {layer:.2f} with LayerNorm and {batch:.2f} with BatchNorm.",
+    "A linear map followed by LayerNorm can solve XOR, but a linear map followed by BatchNorm cannot.",
+    found="A linear map, LayerNorm and a threshold classify {mean:.0f} of the 4 XOR points correctly. The largest second difference of a feature over the four points is {layer:.2f} after LayerNorm and {batch:.2f} after BatchNorm.",
     source="Ni et al. 2024, arXiv 2406.01255",
     beside={"layer": bend["layer"].abs().max(), "batch": bend["batch"].abs().max()},
 )
@@ -357,8 +357,8 @@ lost = layer_norm(x, eps=0.0) - layer_norm(2 * x + 1, eps=0.0)
 exact((restored - x).abs().max(), tolerance=1e-10).claim(
     "01-gain-and-shift-restore-batch-only",
     "<= 1e-10",
-    "Gain and shift can undo BatchNorm, but they cannot undo LayerNorm.",
-    found="A gain of σ and a shift of μ undo BatchNorm to within {mean:.1g}. LayerNorm's outputs for x and 2x + 1 are equal to within {same:.1g}.",
+    "A gain and a shift can undo BatchNorm, but they cannot undo LayerNorm.",
+    found="With a gain of σ and a shift of μ, BatchNorm's output differs from its input by at most {mean:.1g}. LayerNorm's outputs for x and for 2x + 1 differ by at most {same:.1g}.",
     source="Ioffe and Szegedy 2015 for BatchNorm; a blog series extends it to LayerNorm",
     beside={"same": lost.abs().max()},
 )
@@ -510,8 +510,8 @@ error = "10.6 points more errors than GroupNorm (ResNet-50 on ImageNet, two imag
 compare("LayerNorm | 2", "BatchNorm | 2").claim(
     "01-bn-fails-at-batch-2",
     "> 0.2",
-    "At two images per step a perceptron with BatchNorm fails, at every learning rate.",
-    found="In a perceptron trained with two images per step, BatchNorm's test accuracy is {batch:.2f} and LayerNorm's is {layer:.2f}: a difference of {mean:.2f}.",
+    "In a perceptron trained with two images per step, BatchNorm fails at every learning rate.",
+    found="In a perceptron trained with two images per step, BatchNorm's test accuracy is {batch:.2f} and LayerNorm's is {layer:.2f}, a difference of {mean:.2f}.",
     source="this book; for ResNet-50, Wu and He 2018, arXiv 1803.08494",
     published=error,
     beside={"batch": read("BatchNorm | 2"), "layer": read("LayerNorm | 2")},
@@ -521,7 +521,7 @@ compare("LayerNorm | 2", "BatchNorm | 2").claim(
 compare("LayerNorm | 128", "BatchNorm | 128", "test.loss").claim(
     "01-bn-first-at-batch-128",
     "> 0",
-    "In large batches, and few steps, a perceptron learns faster with BatchNorm than with LayerNorm.",
+    "With large batches and few steps, a perceptron learns faster with BatchNorm than with LayerNorm.",
     found="In a perceptron trained for 40 steps with 128 images per step, BatchNorm's test loss is {mean:.3f} nats lower than LayerNorm's.",
     source="this book; against no norm, Ioffe and Szegedy 2015, arXiv 1502.03167",
     published="the accuracy of the network without it in 14 times fewer steps (Inception, ImageNet)",
@@ -541,8 +541,8 @@ we test the same networks both ways.
 (read("BatchNorm | 4") - read("BatchNorm | 4", "test-batch-statistics.accuracy")).claim(
     "01-running-statistics-help",
     "> 0.05",
-    "After training in batches of four, BatchNorm's test accuracy is higher with running statistics than with those of each test batch.",
-    found="At four images per step, running statistics in place of the batch's statistics raise BatchNorm's test accuracy by {mean:.2f}, to {four:.2f}. At two images per step they raise it from {two:.2f} to {running:.2f}.",
+    "After training in batches of four, BatchNorm's test accuracy is higher with running statistics than with the statistics of each test batch.",
+    found="At four images per step, BatchNorm's test accuracy with running statistics is {four:.2f}, {mean:.2f} higher than with the statistics of each test batch. At two images per step, running statistics raise it from {two:.2f} to {running:.2f}.",
     source="the opposite of the usual warning about evaluation mode",
     beside={
         "four": read("BatchNorm | 4"),
@@ -603,9 +603,9 @@ grown = computed((two.amax(1) / more.amax(1)).log10().tolist())
 grown.claim(
     "01-gradient-dies-at-two",
     "< 0",
-    "At two images per step the gradient below a BatchNorm vanishes, as the rank argument says.",
-    found="With two images per step instead of 32, the largest channel gradient below a BatchNorm is {times:,.0f} times as large (the logarithm to base 10 is {mean:+.1f}), "
-    "and the median channel gradient is {median:.2f} times as large.",
+    "At two images per step, the gradient below a BatchNorm vanishes, as the rank argument predicts.",
+    found="With two images per step instead of 32, the median channel gradient below a BatchNorm is {median:.2f} times as large, "
+    "and the largest channel gradient is {times:,.0f} times as large (log₁₀: {mean:+.1f}).",
     source="the rank argument, taken at its word",
     beside={
         "times": 10**grown.mean,
@@ -632,8 +632,8 @@ slope from 316 to about 3.
 compare("BatchNorm, ε = 0.1 | 2", "BatchNorm | 2").claim(
     "01-wide-eps-repairs-batch-2",
     "> 0.2",
-    "At two images per step a large ε repairs BatchNorm.",
-    found="At two images per step, raising ε from 1e-5 to 0.1 raises BatchNorm's test accuracy by {mean:.2f}, to {to:.2f}.",
+    "In a perceptron trained with two images per step, a large ε repairs BatchNorm.",
+    found="In a perceptron trained with two images per step, raising ε from 1e-5 to 0.1 increases BatchNorm's test accuracy by {mean:.2f}, to {to:.2f}.",
     source="predicted from the slope of a/sqrt(a² + ε)",
     beside={"to": read("BatchNorm, ε = 0.1 | 2")},
 )
@@ -666,8 +666,8 @@ plots.dots(
 compare("BatchNorm, CNN | 2", "GroupNorm, CNN | 2").claim(
     "01-bn-wins-in-a-cnn-at-batch-2",
     "> 0",
-    "In a convolutional network BatchNorm's test accuracy is higher than GroupNorm's even at two images per step.",
-    found="In a CNN with two images per step BatchNorm's test accuracy is {batch:.3f} and GroupNorm's is {group:.3f}: a difference of {mean:+.3f}.",
+    "In a convolutional network trained with two images per step, BatchNorm's test accuracy is higher than GroupNorm's.",
+    found="In a CNN trained with two images per step, BatchNorm's test accuracy is {batch:.3f} and GroupNorm's is {group:.3f}, a difference of {mean:+.3f}.",
     source="this book; against Wu and He 2018, arXiv 1803.08494",
     published=error,
     beside={"batch": read("BatchNorm, CNN | 2"), "group": read("GroupNorm, CNN | 2")},
@@ -728,7 +728,7 @@ behind.tuned(lacking).claim(
     "01-lm-layer-beats-batch",
     "> 0",
     "In a language model, with tuned learning rates, BatchNorm's test loss is higher than LayerNorm's.",
-    found="In a language model, with tuned learning rates, BatchNorm's test loss minus LayerNorm's is {mean:+.3f} nats.",
+    found="In a language model, with tuned learning rates, LayerNorm's test loss is {apart:.3f} nats {side} BatchNorm's.",
     source="this book; for encoder-decoders, Shen et al. 2020, arXiv 2003.07845",
     published="a naive use of BatchNorm degrades transformers for language significantly",
 )
@@ -753,8 +753,8 @@ leaks = of_batch.values(lambda record: record.probes["leakage"])
 exact(sum(min(leak.values()) > 0.01 for leak in leaks), tolerance=2.0).claim(
     "01-batch-norm-leaks-the-future",
     ">= 5",
-    "In training mode BatchNorm makes the output at a position depend on later tokens and other windows.",
-    found="In {mean:.0f} of {models} trained models with BatchNorm in training mode, changing the last token moves an earlier logit by {least:.2f} or more. Changing the other windows of the batch moves logits by up to {others:.0f}.",
+    "In training mode, BatchNorm makes the output at a position depend on later tokens and on the other windows of the batch.",
+    found="In {mean:.0f} of {models} trained models with BatchNorm in training mode, changing the last token changes an earlier logit by {least:.2f} or more. Changing the other windows of the batch changes logits by up to {others:.0f}.",
     source="follows from pooling over time; a model counts if its largest changes exceed 0.01",
     beside={
         "models": len(leaks),
@@ -770,8 +770,8 @@ leak = measure_leakage(fresh, next(pre.data.load().train(seed)))
 exact(max(leak.values()), tolerance=1e-6).claim(
     "01-layer-norm-leaks-nothing",
     "<= 1e-6",
-    "With LayerNorm the output at a position does not depend on a later token or another window.",
-    found="With LayerNorm, changing the last token moves no earlier logit, and changing the other windows moves no logit, by more than {mean:.1g}.",
+    "With LayerNorm, the output at a position does not depend on later tokens or on the other windows of the batch.",
+    found="With LayerNorm, changing the last token changes earlier logits by {mean:.1g} at most, and so does changing the other windows for all logits.",
     source="Ba, Kiros and Hinton 2016",
 )
 
@@ -784,8 +784,8 @@ Does the model *use* the leak? If it does, its loss on the same windows must be 
 (of_batch.measure("test.loss") - of_batch.measure("test-batch-statistics.loss")).claim(
     "01-lm-uses-the-leak",
     "> 0",
-    "A language model with BatchNorm uses the leak of future tokens: without it, its test loss is higher.",
-    found="BatchNorm's test loss in evaluation mode (no leak of future tokens) minus its test loss in training mode (with the leak) is {mean:+.4f} nats.",
+    "A language model with BatchNorm uses the leak of future tokens: its test loss is higher without the leak.",
+    found="In training mode, with the leak of future tokens, the test loss of a language model with BatchNorm is {apart:.4f} nats {side} in evaluation mode, without the leak.",
     source="a common worry",
 )
 
@@ -817,7 +817,7 @@ measure_fluctuation(of_batch, -1).claim(
     "01-text-fluctuates-after-training",
     "> 2",
     "After training, batch means of text fluctuate far more than those of independent values.",
-    found="Batch means fluctuate {mean:.2f} times as much as those of independent values at a language model's last norm, and {first:.1f}, {second:.1f} and {cnn:.1f} times as much at the three norms of a CNN. At the CNN's last norm 128 values count as {worth:.0f}.",
+    found="At a language model's last norm, batch means fluctuate {mean:.2f} times as much as those of independent values. At the three norms of a CNN, they fluctuate {first:.1f}, {second:.1f} and {cnn:.1f} times as much. At the CNN's last norm, 128 values count as {worth:.0f} independent ones.",
     source="Shen et al. 2020, arXiv 2003.07845",
     published="statistics of NLP data across the batch exhibit large fluctuations throughout training",
     beside={
@@ -865,7 +865,7 @@ fold_norms(network)
 exact((network(held) - before).abs().max(), tolerance=1e-9).claim(
     "01-folded-network-is-equal",
     "<= 1e-9",
-    "A trained BatchNorm can be folded into the neighbouring layers.",
+    "After training, a BatchNorm can be folded into the neighbouring layers.",
     found="After its PRepBN is folded into the next layer, a trained network's logits differ from the original ones by at most {mean:.1g}.",
     source="Guo et al. 2024, arXiv 2405.11582 (code: merge_bn)",
 )
@@ -925,8 +925,8 @@ exact(max(off), tolerance=1e-5).claim(
     "01-annotated-is-smaller",
     "<= 1e-5",
     "The LayerNorm of the Annotated Transformer is LayerNorm times √((d − 1)/d).",
-    found="For d = 8 and 512 the LayerNorm of the Annotated Transformer is √((d − 1)/d) times LayerNorm, "
-    "to within {mean:.1g}.",
+    found="For d = 8 and 512, the ratio of the Annotated Transformer's LayerNorm to LayerNorm differs from "
+    "√((d − 1)/d) by at most {mean:.1g}.",
     source="Huang et al. 2022 (code)",
 )
 
