@@ -336,16 +336,16 @@ off = {name: exact(max(abs(angles[name] / law - 1)), tolerance=1e-4) for name, l
 off["Post-Norm"].claim(
     "02-a-constant-write-halves-the-angle",
     "< 1e-3",
-    "Under Post-Norm each constant write as long as the token halves the angle between the stream and the constant.",
-    found="Under Post-Norm the angle between the stream and a constant is {end:.3f}° after twelve writes of that constant. After each write it agrees with the derived angle to a relative error of {mean:.0e}.",
+    "Under Post-Norm, the angle between the stream and a constant vector halves each time a sublayer adds this vector, if it is as long as the token.",
+    found="Under Post-Norm, the angle between the stream and a constant vector is {end:.3f}° after twelve sublayers have added the vector. After each addition, the angle agrees with the derived one to a relative error of {mean:.0e}.",
     source="derived above",
     beside={"end": angles["Post-Norm"][-1]},
 )
 off["Pre-Norm"].claim(
     "02-a-constant-write-leaves-pre-norm-its-token",
     "< 1e-3",
-    "Under Pre-Norm the angle between the stream and the constant has the tangent 1/S after S constant writes.",
-    found="Under Pre-Norm the angle between the stream and a constant is {end:.1f}° after twelve writes of that constant. After each write it agrees with the derived angle to a relative error of {mean:.0e}.",
+    "Under Pre-Norm, after S sublayers have each added the same constant vector, the tangent of the angle between the stream and that vector is 1/S.",
+    found="Under Pre-Norm, the angle between the stream and a constant vector is {end:.1f}° after twelve sublayers have added the vector. After each addition, the angle agrees with the derived one to a relative error of {mean:.0e}.",
     source="derived above",
     beside={"end": angles["Pre-Norm"][-1]},
 )
@@ -390,8 +390,8 @@ stuck = {arm: part.count(is_stuck) for arm, part in arms.items()}
 (stuck["Post-Norm"] - stuck["with warm-up"]).claim(
     "02-post-needs-warm-up",
     "> 0",
-    "Without warm-up Post-Norm gets stuck more often than with it.",
-    found="Without warm-up {k} of {n} Post-Norm runs are stuck at the loss of letter frequencies, and with warm-up {other_k} of {other_n} runs are. Of Pre-Norm's runs, all without warm-up, {pre:.0f} are stuck.",
+    "Without warm-up, Post-Norm gets stuck at the loss of letter frequencies more often than with it.",
+    found="Without warm-up, {k} of {n} Post-Norm runs are stuck at the loss of letter frequencies, and with warm-up {other_k} of {other_n} are. Of the Pre-Norm runs, all without warm-up, {pre:.0f} are stuck.",
     source="Xiong et al. 2020, arXiv 2002.04745, Figure 2 (IWSLT14, 6 + 6 layers)",
     published="BLEU 8.45 without warm-up, about 34 with 4,000 steps of it",
     beside={"pre": stuck["Pre-Norm"].estimate.k},
@@ -433,8 +433,8 @@ merged = shares["Post-Norm"].map(np.log10)
 merged.claim(
     "02-post-norm-merges-its-tokens",
     "< -3",
-    "By step 20 less than a thousandth of the squared length of Post-Norm's last stream distinguishes tokens, in the geometric mean over runs.",
-    found="At step 20 the share of Post-Norm's last stream that distinguishes tokens is 10 to the power {mean:.1f}, in the geometric mean over runs.",
+    "By step 20, less than a thousandth of the squared length of Post-Norm's last stream distinguishes tokens, in the geometric mean over runs.",
+    found="At step 20, the share of the squared length of Post-Norm's last stream that distinguishes tokens is 10 to the power {mean:.1f}, in the geometric mean over runs.",
     source="predicted above; pilots",
     beside={
         "last step": f"step {sizes.last}: 10 to the power {merged.at(sizes.last).mean:.1f}",
@@ -468,9 +468,9 @@ plots.panels(
     xlabel="step",
     log=(SHARE, RATIO),
     reference={"training loss (nats)": {"letter frequencies": unigram_loss}},
-    caption="Training loss, token share of the last stream (the part of its squared length that distinguishes tokens), and gradient of "
-    "the first block over that of the last, at the first sixty steps: for Post-Norm without and with warm-up, and for Pre-Norm without warm-up. At step 0 "
-    "the three are alike. Twenty steps later most Post-Norm runs without warm-up have nearly the same vector for all tokens, and their first blocks get almost no gradient.",
+    caption="Training loss, token share of the last stream (the part of its squared length that distinguishes tokens), and the gradient of "
+    "the first block divided by that of the last, during the first sixty steps, for Post-Norm without and with warm-up and for Pre-Norm without warm-up. At step 0 "
+    "the three are alike. Twenty steps later, most Post-Norm runs without warm-up have nearly the same vector for all tokens, and their first blocks get almost no gradient.",
     provenance=lab.provenance(watched),
 ).named("three-starts")
 
@@ -498,9 +498,9 @@ If $2^{-S/2}$ were the law, twelve sublayers would cost the first block a factor
 arms["Post-Norm"].measure(first_over_last, at=0).claim(
     "02-step-zero-shows-nothing",
     "> 0.5",
-    "At initialization the gradient of Post-Norm's first block is at least half as large as that of its last block.",
-    found="At step 0 the gradient of the first block is {mean:.2f} times that of the last block under Post-Norm, and {pre:.2f} times under Pre-Norm. Along Post-Norm's "
-    "identity path alone the factor would be {path:.2f}.",
+    "At initialization, the gradient of Post-Norm's first block is at least half as large as that of its last block.",
+    found="At step 0, the gradient of the first block is {mean:.2f} times that of the last block under Post-Norm, and {pre:.2f} times under Pre-Norm. Along Post-Norm's "
+    "identity path alone, the factor would be {path:.2f}.",
     source="against the law of the identity path, 2^(−S/2), as argued in arXiv 2601.19895",
     published="a factor of 1/64 for twelve sublayers",
     beside={
@@ -529,8 +529,8 @@ length = (gradient @ torch.autograd.functional.jacobian(block, x)).norm()
 exact(length, tolerance=1e-9).claim(
     "02-pre-gradient-has-no-floor",
     "< 1e-9",
-    "A Pre-Norm block can shrink a gradient to nothing.",
-    found="One Pre-Norm block, whose sublayer erases the token, multiplies the length of a gradient by {mean:.1e}.",
+    "A Pre-Norm block can reduce a gradient to zero, up to rounding.",
+    found="One Pre-Norm block whose sublayer erases the token multiplies the length of a gradient by {mean:.1e}.",
     source="against the 'theorem' that Pre-Norm gradients are bounded below",
 )
 
@@ -568,8 +568,8 @@ corpus = base.data.load()
 powers_of_depth(final_norm=False).claim(
     "02-without-its-final-norm-no-gradient-falls",
     "> 0",
-    "At initialization, without the final norm, the gradient of Pre-Norm's last block does not fall with the depth.",
-    found="From 6 to 24 blocks the gradient of Pre-Norm's last block scales as depth to the power {with_it:.2f} with the final norm, and as depth to the power {mean:.2f} without it.",
+    "At initialization, without the final norm, the gradient of Pre-Norm's last block does not fall with depth.",
+    found="From 6 to 24 blocks, the gradient of Pre-Norm's last block scales as depth to the power {mean:.2f} without the final norm, and as depth to the power {with_it:.2f} with it.",
     source="the proof of Theorem 1 in Xiong et al. 2020, arXiv 2002.04745 (power −1/2 with the norm)",
     beside={"with_it": powers_of_depth()},
 )
@@ -595,8 +595,8 @@ def compare_at_zero(measure, **at):
 compare_at_zero(last_gradient, at=0).claim(
     "02-last-gradients-begin-alike",
     "< 1.5",
-    "In the setting in which Post-Norm fails, the gradient of its last block at step 0 is less than one and a half times Pre-Norm's.",
-    found="With six blocks, at step 0, the gradient of Post-Norm's last block is {mean:.2f} times that of Pre-Norm's last block.",
+    "In the setting in which Post-Norm fails, the gradient of Post-Norm's last block at step 0 is less than one and a half times that of Pre-Norm's last block.",
+    found="With six blocks, the gradient of Post-Norm's last block at step 0 is {mean:.2f} times that of Pre-Norm's last block.",
     source="against the explanation of Xiong et al. 2020, arXiv 2002.04745, section 3, at this depth",
 )
 
@@ -616,8 +616,8 @@ final vectors move.
 compare_at_zero("step-response.adam").claim(
     "02-first-steps-go-equally-far",
     "< 1.5",
-    "Adam's first step moves Post-Norm's output less than one and a half times as far as Pre-Norm's.",
-    found="Adam's first step moves Post-Norm's final vectors {mean:.2f} times as far as it moves Pre-Norm's.",
+    "Adam's first step moves Post-Norm's output less than one and a half times as far as it moves Pre-Norm's.",
+    found="Adam's first step moves Post-Norm's output {mean:.2f} times as far as it moves Pre-Norm's.",
     source="against Liu et al. 2020, arXiv 2004.08249, section 4, as the cause here",
 )
 
@@ -713,8 +713,8 @@ at_lower_rate = {
 (share_given.map(np.log10) - share_plain.map(np.log10)).claim(
     "02-a-given-constant-keeps-tokens-apart",
     "> 2",
-    "If Post-Norm is given the letter frequencies, the share of its last stream that distinguishes tokens at step 20 is at least a hundred times as large.",
-    found="If Post-Norm is given the letter frequencies, the share of its last stream that distinguishes tokens is {given:.2f} (median) at step 20. That is {mean:.1f} powers of ten larger than if the model has to write the frequencies itself.",
+    "If Post-Norm is given the letter frequencies as a bias of its logits, the share of its last stream that distinguishes tokens at step 20 is at least a hundred times as large.",
+    found="If Post-Norm is given the letter frequencies, the median share of its last stream that distinguishes tokens is {given:.2f} at step 20. This share is {mean:.1f} powers of ten larger than if the model has to learn the frequencies itself.",
     source="predicted above; pilots",
     beside={
         "given": share_given.median,
@@ -761,7 +761,7 @@ gained.after(given.measure("test.loss")).claim(
     "02-a-given-constant-prevents-the-plateau",
     "> 0.1",
     "Given the letter frequencies, Post-Norm ends at least a tenth of a nat lower.",
-    found="If Post-Norm is given the letter frequencies, its final loss is {mean:.2f} nats lower: {given:.2f} instead of {plain:.2f}.",
+    found="If Post-Norm is given the letter frequencies, its final test loss is {given:.2f} nats instead of {plain:.2f} nats, which is {mean:.2f} nats lower.",
     source="predicted above",
     beside={
         "given": ends,
@@ -830,7 +830,7 @@ rank.after(given.measure("test.loss")).claim(
     "02-the-path-foretells-the-end",
     "< 0",
     "Among runs that were given the letter frequencies, those whose identity path is smaller at step 20 end higher.",
-    found="Among Post-Norm runs that were given the letter frequencies, the rank correlation with the final loss is {mean:.2f} for the identity path at step 20, and {share:.2f} for the token share.",
+    found="Among Post-Norm runs that were given the letter frequencies, the rank correlation of the final test loss is {mean:.2f} with the identity path at step 20, and {share:.2f} with the share of the last stream that distinguishes tokens.",
     source="seen in the ten runs of the first look",
     beside={
         "share": rank_ends(fresh, share, sizes.then),
@@ -987,7 +987,7 @@ for arm in ("post", "pre"):
 (high["post"] - high["pre"]).claim(
     "02-warm-up-is-not-always-enough",
     "> 0",
-    "At a rate at which Pre-Norm trains, Post-Norm gets stuck in spite of warm-up.",
+    "At a learning rate at which Pre-Norm trains, Post-Norm gets stuck at the loss of letter frequencies in spite of warm-up.",
     found="At learning rate 0.0316, with 320 steps of warm-up, {k} of {n} Post-Norm runs and {other_k} of {other_n} Pre-Norm runs are stuck at the loss of letter frequencies after 3,200 steps.",
     source="the usual advice; against it Nguyen & Salazar 2019, arXiv 1910.05895, Table 2",
     published="Post-Norm from Xavier fails with 4,000 and 8,000 steps of warm-up, trains from a smaller start",
@@ -1029,7 +1029,7 @@ post_over_pre.claim(
     "02-each-at-its-own-rate-they-tie",
     "in [-0.02, 0.02] of 0.8",  # nats: what a stuck run costs
     "Each at its own rate, the two placements end within 0.02 nats of each other.",
-    found="At size {rung}, with tuned learning rates, Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's. At the smallest size, Post-Norm's loss minus Pre-Norm's is {small:+.4f} [{small_low:+.4f}, {small_high:+.4f}]. (Without attention the loss is {worth:.2f} nats higher.)",
+    found="At size {rung}, with tuned learning rates, Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's. At the smallest size, the difference (Post-Norm's loss minus Pre-Norm's) is {small:+.4f} nats [{small_low:+.4f}, {small_high:+.4f}]. Without attention, the loss is {worth:.2f} nats higher.",
     source="this book; Nguyen & Salazar 2019, arXiv 1910.05895, report Post-Norm ahead (WMT14 En–De)",
     published="BLEU 27.58 (Post) against 26.83 (Pre) on WMT14",
     beside={
@@ -1054,7 +1054,7 @@ post_over_pre.claim(
     "02-post-behind-at-twelve-blocks",
     "< 0",
     "At twelve blocks, each at its own rate, Post-Norm ends above Pre-Norm.",
-    found="At twelve blocks, with tuned learning rates, Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's ({n} seeds each).",
+    found="With twelve blocks and tuned learning rates, Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's ({n} seeds each).",
     source="the usual advice (Xiong et al. 2020, arXiv 2002.04745; Takase et al. 2023, arXiv 2206.00330)",
 )
 
@@ -1108,7 +1108,7 @@ plots.by_depth(
     },
     ylabel="rise of the loss without this block (nats)",
     xlabel="block",
-    caption=f"Rise of the loss when one block of a trained model is left out, at size {top}. Leaving out a late block raises Post-Norm's loss more than "
+    caption=f"Increase in the loss when one block of a trained model is left out, at size {top}. Leaving out a late block raises Post-Norm's loss more than "
     "Pre-Norm's, and leaving out an early block raises it less.",
     provenance=lab.provenance(climbed.where(stage="final", rung=top)),
 ).named("price-of-a-block")
@@ -1118,8 +1118,8 @@ whole = save(LATE["all blocks"])[top].mean
 save(LATE["second half without the last"]).claim(
     "02-late-pre-blocks-are-cheaper-to-remove",
     "> 0",
-    "Leaving out a late block costs Pre-Norm less than Post-Norm.",
-    found="At size {rung}, leaving out a late block costs Post-Norm {mean:.2f} nats more than Pre-Norm. Averaged over all blocks, leaving one out costs Post-Norm {whole:.2f} nats {less} than Pre-Norm.",
+    "Leaving out a late block of a trained model raises Pre-Norm's loss less than Post-Norm's.",
+    found="At size {rung}, leaving out a late block raises Post-Norm's loss by {mean:.2f} nats more than Pre-Norm's. Averaged over all blocks, leaving one out raises Post-Norm's loss by {whole:.2f} nats {less} than Pre-Norm's.",
     source="Xie et al. 2023, arXiv 2304.14802; Li et al. 2025, arXiv 2412.13795",
     beside={"whole": abs(whole), "less": "less" if whole < 0 else "more"},
 )
@@ -1269,8 +1269,8 @@ for _ in range(6):
 exact((norm()(skip) - summed).abs().max(), tolerance=1e-3).claim(
     "02-a-normed-skip-is-post-norm",
     "< 1e-3",
-    "Pre-Norm with the norm on the skip as well is Post-Norm with a norm on the embedding.",
-    found="Six sublayers of N(x) + f(N(x)) and a final norm differ from Post-Norm on a normalized embedding by at most {mean:.0e}.",
+    "If Pre-Norm also normalizes its skip, it is the same function as Post-Norm with a norm on the embedding.",
+    found="The output of six sublayers N(x) + f(N(x)) and a final norm differs from that of Post-Norm on a normalized embedding by at most {mean:.1g}.",
     source="derived above",
 )
 
@@ -1292,7 +1292,7 @@ def change_when_tripled(final_norm):
 exact(change_when_tripled(None), tolerance=1e-3).claim(
     "02-tripling-finds-a-missing-final-norm",
     "< 1e-3",
-    "With a final norm the logits are invariant to the scale of the last block's output.",
+    "With a final norm, the logits do not depend on the scale of the last block's output.",
     found="Tripling the last block's output changes the logits by at most {mean:.0e} of the largest logit with a final norm, and by up to {bare:.1f} times the largest logit without one.",
     source="the norm's own scale invariance",
     beside={"bare": change_when_tripled(False)},
