@@ -154,8 +154,8 @@ differ = [what for what in changed if (what in keeps[layer_norm]) != (what in ke
 exact(len(differ)).claim(
     "03-only-recentring-is-lost",
     "in [1, 1]",
-    "Of LayerNorm's invariances, RMSNorm lacks only re-centring.",
-    found="LayerNorm and RMSNorm treat {mean:.0f} of {rows} changes of their input (times 3, times −1, plus 10 everywhere, plus 10 in one channel) differently: {which}.",
+    "Of LayerNorm's invariances, RMSNorm lacks only the invariance to re-centring.",
+    found="LayerNorm and RMSNorm respond differently to {mean:.0f} of {rows} changes of their input (times 3, times −1, plus 10 everywhere, plus 10 in one channel): {which}.",
     source="Zhang and Sennrich 2019, arXiv 1910.07467, section 4 (invariance analysis)",
     beside={"rows": len(changed), "which": ", ".join(differ)},
 )
@@ -273,7 +273,7 @@ for gain in [p for name, p in model.named_parameters() if "norm" in name]:
 exact((with_rms_norm(model)(text) - model(text)).abs().max(), tolerance=1e-10).claim(
     "03-pre-layer-becomes-pre-rms",
     "< 1e-10",
-    "Every Pre-Norm model whose LayerNorms have no shift equals a model with RMSNorm.",
+    "Every Pre-Norm model whose LayerNorms have no shift computes the same function as a model with RMSNorm.",
     found="After the weights are centred, the logits of a Pre-Norm model with LayerNorm and of the same model with RMSNorm differ by at most {mean:.1e}.",
     source="Jiang et al. 2023, arXiv 2305.14858",
     published="equal in exact arithmetic",
@@ -302,8 +302,8 @@ saved, matrices = 2 * 2 * 8192 * 80, 2 * 70.6e9  # mean and subtraction, 80 laye
 exact(100 * saved / matrices).claim(
     "03-saved-operations-are-few",
     "< 0.01",
-    "RMSNorm saves few operations.",
-    found="The sum and the subtraction that RMSNorm saves (the shift is not counted) are {mean:.4f} % of the {matrices:.0f} billion operations per token of Llama 3 70B.",
+    "Compared with LayerNorm, RMSNorm saves few operations.",
+    found="The sum and the subtraction that RMSNorm saves (not counting the shift) are {mean:.4f} % of the {matrices:.0f} billion operations per token of Llama 3 70B.",
     source="counted from the model's sizes; two operations a parameter and token",
     beside={"matrices": matrices / 1e9},
 )
@@ -374,8 +374,8 @@ plots.dots(
     },
     xlabel="test loss minus LayerNorm's mean (nats)",
     threshold={"−0.009": -0.009, "LayerNorm": 0.0, "+0.009": 0.009},
-    caption="Test losses of models with RMSNorm and without norms, compared with LayerNorm's mean, at size S only. Each learning rate is tuned. Losses between the outer lines count as equal. "
-    "Even the loss of the model without norms comes close, at a learning rate that was tuned for it.",
+    caption="Test losses of models with RMSNorm and without norms, minus LayerNorm's mean test loss, at size S only. Each learning rate is tuned. Differences between the two outer lines count as zero. "
+    "Even without norms the loss comes close, at a learning rate tuned for that model.",
     provenance=lab.provenance(found.where(arm=["pre", "pre, layer", "none"], stage="final")),
 ).named("five-seeds")
 
@@ -384,7 +384,7 @@ ahead["pre"].claim(
     "03-rms-equals-layer-on-text",
     f"in [-0.009, 0.009] of {effect}",
     "Each at its own rate, RMSNorm and LayerNorm end at the same loss.",
-    found="With tuned learning rates, RMSNorm's test loss minus LayerNorm's is {mean:+.4f} nats. A learning rate that is off by a factor of √10 raises the loss by {effect_of_a_rate:.3f} nats.",
+    found="With tuned learning rates, LayerNorm's test loss is {apart:.4f} nats {side} RMSNorm's. A learning rate that is off by a factor of √10 raises the loss by {effect_of_a_rate:.3f} nats.",
     source="Zhang and Sennrich 2019, arXiv 1910.07467; Zhuo et al. 2025, arXiv 2503.04598 v4, Table 8",
     published="2.7631 (RMS) against 2.7639 (LN) at 550M parameters",
     beside={"effect_of_a_rate": effect},
@@ -424,8 +424,8 @@ shares = {
 shares["rms"].claim(
     "03-token-mean-is-small-rms",
     "< 0.05",
-    "In language models the mean accounts for hardly any of a hidden vector's energy.",
-    found="The mean accounts for {mean:.1%} of the stream's energy in language models with RMSNorm, and for {layer:.1%} with LayerNorm; a random "
+    "In language models, the mean over channels accounts for hardly any of a hidden vector's squared length.",
+    found="The mean over channels accounts for {mean:.1%} of the stream's squared length in language models with RMSNorm, and for {layer:.1%} with LayerNorm. A random "
     "direction would account for {random:.1%}.",
     source="Gupta et al. 2024, arXiv 2409.12951",
     beside={
@@ -489,8 +489,8 @@ plots.curves(
     ylabel="validation loss (nats)",
     logx=True,
     reference=ladder.references(sizes.rung),
-    caption="Validation loss against learning rate at size S. The offset moves RMSNorm's curve to the right: with the offset the loss is higher at low learning rates, and it begins to rise only at higher learning rates. "
-    "At the two highest learning rates there is one seed, the one with which the learning rate was chosen. We trained LayerNorm without the offset. By algebra its curve would be the same with the offset.",
+    caption="Validation loss against learning rate at size S. The offset of 10 moves RMSNorm's curve to the right: with the offset, the loss is higher at low learning rates, and it begins to rise only at higher learning rates. "
+    "At the two highest learning rates we ran only one seed, the one with which the learning rate was chosen. We trained LayerNorm without the offset. By algebra, its curve would be the same with the offset.",
     provenance=lab.provenance(found.where(stage="tuning", rung=sizes.rung), tuning, without, final),
 ).named("offset-by-rate")
 
@@ -519,8 +519,8 @@ replace(plain_test.improvement_over(test[its_rate]), estimate=cost).tuned(
 ).claim(
     "03-an-offset-hurts-rms",
     "> 0",
-    "If tokens consist mostly of their mean, RMSNorm's loss is higher, even at its best learning rate.",
-    found="With 10 added to every channel, RMSNorm's test loss is {mean:.3f} nats higher, each model at its best learning rate ({its_rate:g} with the offset, {plain_rate:g} without it). With the offset and a learning rate of {half:g} it is {at_half:.3f} nats higher.",
+    "If an offset makes tokens consist mostly of their mean, RMSNorm's loss is higher, even at its best learning rate.",
+    found="With 10 added to every channel, RMSNorm's test loss is {mean:.3f} nats higher, with each model at its best learning rate ({its_rate:g} with the offset, {plain_rate:g} without it). With the offset and a learning rate of {half:g}, the loss is {at_half:.3f} nats higher.",
     source="this book: RMSNorm is not re-centring invariant",
     beside={
         "plain_rate": plain_rate,
@@ -574,8 +574,8 @@ plots.by_depth(
     xlabel="block (0: the embedding)",
     start=0,
     logy=True,
-    caption=f"RMS of the mean and of the rest of the stream, against the block. How much of the offset's mean is removed depends on the learning rate. The rest is shown at the learning rate {its_rate:g}, "
-    "with the offset and without it. It grows in both models, but far less with the offset.",
+    caption=f"RMS of the stream's mean, and of the rest (the stream minus its mean), by block. How much of the offset's mean is removed depends on the learning rate. The rest is shown at learning rate {its_rate:g}, "
+    "with and without the offset. It grows in both models, but far less with the offset.",
     provenance=lab.provenance(final, without.where(lr=its_rate)),
 ).named("offset-by-block")
 
@@ -590,8 +590,8 @@ kept = {rate: at.measure(keep_least) for rate, at in with_it.items()}
 kept[its_rate].tuned().claim(
     "03-rms-learns-to-remove-the-mean",
     "< 0.5",
-    "At every learning rate the blocks of a model with RMSNorm learn to remove half of the mean from the stream, or more.",
-    found="At its lowest point, the mean of RMSNorm's stream is {first:.0%} of the embedding's mean at the learning rate {lower_rate:g}, and {mean:.0%} at the learning rate {higher_rate:g}.",
+    "At every learning rate, the blocks of a model with RMSNorm learn to remove at least half of the mean from the stream.",
+    found="At its lowest point, the mean of the stream in a model with RMSNorm is {first:.0%} of the embedding's mean at learning rate {lower_rate:g}, and {mean:.0%} at learning rate {higher_rate:g}.",
     source="this book, a prediction",
     beside={
         "first": kept[between[0]],
@@ -633,7 +633,7 @@ combine(max, *(rest_at[rate] / stream_at[rate] for rate in between)).claim(
     "03-the-offset-makes-the-stream-smaller",
     "< 1",
     "At the same learning rate, what is not mean ends smaller in the stream with the offset than without it.",
-    found="With an offset of 10, the stream minus its mean is {first:.2f} times as large as without the offset at the learning rate {lower_rate:g}, and {last:.2f} times as large at {higher_rate:g}. The criterion is for each seed's largest ratio at any of the learning rates, on average {mean:.2f}.",
+    found="With an offset of 10, the stream minus its mean is {first:.2f} times as large as without the offset at learning rate {lower_rate:g}, and {last:.2f} times as large at learning rate {higher_rate:g}. The criterion applies to each seed's largest ratio at any of the learning rates, which is {mean:.2f} on average.",
     source="this book, a prediction",
     beside={
         "first": rest_at[between[0]].mean / stream_at[between[0]].mean,
@@ -735,7 +735,7 @@ def draw(mean):
         xlabel="variance (for rms: the mean square, over the true one)",
         title=f"mean / standard deviation = {mean}",
         reference={"true": 1.0},
-        caption=f"Mean {mean} standard deviations.",
+        caption=f"Variances of 500 tokens whose mean is {mean} times their standard deviation.",
     )
 
 
@@ -759,8 +759,8 @@ computed(
 ).claim(
     "03-one-pass-loses-the-variance",
     "> 0.99",
-    "Near a mean of 30 standard deviations no one-pass variance in bfloat16 is close to the true one.",
-    found="At {means} means from {first:.0f} to {last:.1f} standard deviations, {k} of {n} one-pass variances in bfloat16 are off by 100 % or more. Depending on the mean, {least:.0%} to {most:.0%} of them are not positive.",
+    "Near a mean of 30 standard deviations, no one-pass variance in bfloat16 is close to the true variance.",
+    found="At {means} means from {first:.0f} to {last:.1f} standard deviations, {k:,} of {n:,} one-pass variances in bfloat16 are off by 100 % or more. Depending on the mean, {least:.0%} to {most:.0%} of them are not positive.",
     source="rounding analysis above: multiples of 4",
     beside={
         "means": len(near_30),
@@ -799,8 +799,8 @@ def worst(means, seed):
 computed([worst(half_way, s) for s in draws], unit="draws", tolerance=8e-4).claim(
     "03-two-passes-and-rms-are-safe",
     "< 0.01",
-    "Where one pass loses the variance, two passes and RMSNorm's mean square are safe in bfloat16.",
-    found="In bfloat16, at five means up to {most:.0f}, the relative errors of a two-pass variance and of RMSNorm's mean square are at most {on_grid:.4f}; at means half-way between two representable numbers they are at most {mean:.4f}.",
+    "At means at which one pass loses the variance in bfloat16, a two-pass variance and RMSNorm's mean square are accurate.",
+    found="In bfloat16, the relative errors of a two-pass variance and of RMSNorm's mean square are at most {on_grid:.4f} at five means up to {most:.0f}, and at most {mean:.4f} at means half-way between two representable numbers.",
     source="rounding analysis above",
     beside={"most": max(means), "on_grid": fmean(worst(means, s) for s in draws)},
 )
@@ -848,7 +848,7 @@ computed(np.polyfit(np.log(xs), np.log([line[m] for m in xs]), 1)[0]).claim(
     "03-one-pass-error-grows-as-the-square",
     "in [1.8, 2.2]",
     "The error of a one-pass variance grows as the square of the mean.",
-    found="In float32 the error of the one-pass variance grows as the mean to the power {mean:.2f}.",
+    found="In float32, the error of the one-pass variance grows as the mean to the power {mean:.2f}.",
     source="rounding analysis above",
     predicted=2.0,
 )
@@ -937,7 +937,7 @@ price = harm["one-pass, bf16"] - harm["two-pass, bf16"]
 price.claim(
     "03-one-pass-bf16-breaks-training",
     "> 0.2",
-    "If tokens consist mostly of their mean, one-pass norms in bfloat16 all but stop training.",
+    "If tokens consist mostly of their mean, norms with a one-pass variance in bfloat16 all but stop training.",
     found="With 10 added to every channel, the test loss after {steps} steps is {mean:.2f} nats higher with one-pass variances in bfloat16 than with two-pass variances.",
     source="Transformer Anatomy, part 7: normalization must always run in float32",
     published="'BF16 norm: degraded convergence' (its percentages have no source)",
@@ -955,9 +955,9 @@ Does the one-pass formula also fail without the offset? We train with it on ordi
 (calm["one-pass, bf16"] - float32["layer"]).claim(
     "03-bf16-layer-is-harmless-on-ordinary-activations",
     f"in [-0.02, 0.02] of {price.mean}",
-    "On ordinary activations a norm in bfloat16 does no harm, whatever its formula.",
-    found="On ordinary activations, the test loss with norms in bfloat16 minus that with norms in float32 is {mean:+.4f} nats for LayerNorm with the one-pass variance "
-    "and {rms:+.4f} nats for RMSNorm, after {steps} steps.",
+    "On ordinary activations, a norm in bfloat16 does no harm, whatever its formula.",
+    found="On ordinary activations, after {steps} steps, norms in bfloat16 instead of float32 change the test loss by {mean:+.4f} nats for LayerNorm with the one-pass variance "
+    "and by {rms:+.4f} nats for RMSNorm.",
     source="against Transformer Anatomy, part 7: a norm that runs in bfloat16 is a bug",
     beside={"rms": calm["rms, bf16"] - float32["rms"], "steps": sizes.steps},
 )
@@ -1021,8 +1021,8 @@ exact(
 ).claim(
     "03-rms-jacobian",
     "< 1e-12",
-    "RMSNorm's Jacobian deletes one direction, up to ε.",
-    found="RMSNorm's Jacobian by the formula and by autograd differ by at most {mean:.1e}. At RMS = √ε a share of {share:.3f} of the gradient's component along the token passes.",
+    "RMSNorm's Jacobian removes one direction of the gradient, up to the effect of ε.",
+    found="The Jacobians of RMSNorm from the formula and from autograd differ by at most {mean:.1e}. At RMS = √ε, {share:.0%} of the gradient's component along the token passes.",
     source="chain rule; Zhang and Sennrich 2019, arXiv 1910.07467, section 4",
     beside={"share": along.norm() / faint.norm()},
 )
@@ -1033,7 +1033,7 @@ slopes = [norm(tiny, eps=1e-6).norm() / tiny.norm() for norm in (rms_norm, rms_n
 exact(slopes[1] / slopes[0]).claim(
     "03-eps-outside-is-steeper",
     "in [999, 1001]",
-    "Near x = 0 RMSNorm is a thousand times steeper with ε outside the root than with ε inside it.",
+    "Near x = 0, RMSNorm is a thousand times as steep with ε outside the root as with ε inside it.",
     found="For x → 0 and ε = 1e-6, RMSNorm with ε outside the root is {mean:.0f} times as steep as with ε inside the root.",
     source="Zhang and Sennrich's torch code against PyTorch, Llama, T5, Gemma",
 )
@@ -1047,8 +1047,8 @@ exact(((twice - unrounded).abs() / ulp).max()).claim(
     "03-cast-first-rounds-twice",
     "in [1, 1.5]",
     "A norm that rounds before it multiplies by the gain rounds twice.",
-    found="Rounding before the gain, as in Llama, changes {share:.0%} of RMSNorm's outputs. The largest error is {mean:.2f} units in the last place; "
-    "with one rounding it is {once:.2f}.",
+    found="Rounding before the gain, as in Llama, changes {share:.0%} of RMSNorm's outputs. The largest error is {mean:.2f} units in the last place. "
+    "If the output is rounded once, the largest error is {once:.2f}.",
     source="transformers, pull request 29402 (Gemma against Llama)",
     beside={
         "share": (once != twice).double().mean(),
@@ -1075,8 +1075,8 @@ alike = all(torch.equal(of[0], of[1]) for of in (half, full)) and torch.equal(ha
 exact((full[0] != full[2]).double().mean().item() if alike else 0.0, tolerance=0.1).claim(
     "03-t5-keeps-float32-with-wide-gains",
     "> 0",
-    "The two versions of Llama's norm are the same function, and T5's differs where gains are in float32.",
-    found="The two versions of Llama's norm agree bit for bit, and with gains in bfloat16 T5's norm agrees with them; with gains in float32 T5's norm differs in {mean:.0%} of the entries.",
+    "The two versions of Llama's norm compute the same function, and T5's norm differs from them if gains are in float32.",
+    found="The two versions of Llama's norm agree bit for bit. T5's norm agrees with them if gains are in bfloat16, and differs from them in {mean:.0%} of the entries if gains are in float32.",
     source="transformers, modeling_llama.py and modeling_t5.py; Meta's Llama 3, model.py",
 )
 
@@ -1140,8 +1140,8 @@ plots.table([{"bug": name, "what the check says": "; ".join(why)} for name, why 
 exact(sum(not report.ok and bool(causes[name]) for name, report in reports.items())).claim(
     "03-checks-name-every-slip",
     "in [6, 6]",
-    "The check of exercise 1 names the cause of each of six bugs.",
-    found="The check of an RMSNorm finds {mean:.0f} of {n_slips} bugs and names their cause.",
+    "The check of an RMSNorm in exercise 1 names the cause of each of six bugs.",
+    found="The check names the cause of {mean:.0f} of {n_slips} bugs in an RMSNorm.",
     source="labkit.check.rms_norm",
     beside={"n_slips": len(reports)},
 )
