@@ -70,7 +70,7 @@ plots.attention_maps(
     text,
     notes=notes,
     caption="Attention weights of one head of a small language model, without and with QK-Norm, at ten times Pre-Norm's best learning rate. "
-    "Each row is a character that looks back, and a darker cell is a larger weight. After training without the norm nearly every "
+    "Each row is a character that looks back, and a darker cell is a larger weight. After training without the norm, nearly every "
     "row looks at the same character. With the norm, different rows look at different characters. (The maps are from one seed, and from the "
     "head with the largest logit in absolute value.)",
     provenance=lab.provenance(hot.where(seed=0)),
@@ -160,7 +160,7 @@ exact((slope / (2 * 63 * torch.exp(top[:, 1] - top[:, 0]))).max(), tolerance=0.5
     "04-slope-dies-with-the-gap",
     "<= 1",
     "The slope of a softmax row falls exponentially with the gap between its two largest logits.",
-    found="Over 10,000 rows of 64 logits the slope is at most {mean:.2f} of its bound, 2 (T − 1) exp(−gap).",
+    found="Over 10,000 rows of 64 logits, the slope is at most {mean:.2f} times its bound, 2 (T − 1) exp(−gap).",
     source="algebra; 'vanishing gradients through softmax' in many texts",
 )
 
@@ -230,8 +230,8 @@ def reach(norm):
 exact(reach(l2_norm), tolerance=1e-6).claim(
     "04-unit-vectors-forbid-sharp-attention",
     "< 0.001",
-    "With unit vectors attention can hardly choose among keys.",
-    found="If queries and keys of width 64 are unit vectors, scaled by 1/√d_k, no one of 2,048 keys can get a weight above {mean:.5f}. "
+    "If queries and keys are unit vectors, attention can hardly choose among keys.",
+    found="If queries and keys of width 64 are unit vectors, and logits are divided by √d_k, none of 2,048 keys can get a weight above {mean:.5f}. "
     "Equal weights would be {even:.5f}.",
     source="a text that says L2-normalized queries and keys eliminate saturation",
     published="logits within ±1/√d_k",
@@ -242,8 +242,8 @@ exact(reach(l2_norm), tolerance=1e-6).claim(
 exact(reach(rms_norm), tolerance=1e-6).claim(
     "04-rms-allows-sharp-attention",
     "> 0.99",
-    "RMSNorm without gains still allows attention to choose a single key.",
-    found="With RMSNorm on queries and keys of width 64, one of 2,048 keys can get a weight of {mean:.4f}.",
+    "If RMSNorm without gains normalizes queries and keys, attention can still choose a single key.",
+    found="With RMSNorm without gains on queries and keys of width 64, one of 2,048 keys can get a weight of {mean:.4f}.",
     source="algebra: the bound is √d_k = 8",
 )
 
@@ -302,7 +302,7 @@ exact(query_gradient(10.0)[1].norm() / gradient.norm(), tolerance=1e-6).claim(
     "04-gradient-falls-with-the-weight",
     "in [0.0999, 0.1001]",
     "If a norm follows a matrix, the gradient of the matrix becomes smaller as the matrix grows.",
-    found="With QK-Norm, the gradient of the query matrix W_q is {mean:.4f} times as large if the matrix is ten times as large.",
+    found="With QK-Norm, if the query matrix W_q is ten times as large, its gradient is {mean:.4f} times as large.",
     source="scale invariance",
 )
 
@@ -356,16 +356,16 @@ plots.curves(
     logy=True,
     counted=True,
     reference={"√(2ηλ)": 0.1},
-    caption="Angle by which each step of AdamW without momentum turns a matrix, against the step number. With decay, the angle approaches the same value for a matrix that is long at first and for one that is short at first. Without decay the "
-    "angle keeps shrinking. (η = 0.01 and λ = 0.5, so the balance is at 0.1. Points are means of neighbouring steps.)",
+    caption="Angle by which each step of AdamW without momentum turns a matrix, against the step number. With decay, the angle approaches the same value whether the matrix starts with a large norm or a small one. Without decay, the "
+    "angle keeps shrinking. (η = 0.01 and λ = 0.5, so the equilibrium angle is 0.1. Points are means of neighbouring steps.)",
 ).named("angle-of-a-step")
 
 # %%
 exact(np.mean(turned["decay, short at first"][-500:]), tolerance=1e-3).claim(
     "04-decay-sets-the-angle",
     "in [0.097, 0.103]",
-    "Under AdamW without momentum, weight decay on a scale-free matrix fixes the angle of a step at √(2ηλ).",
-    found="In the last 500 steps of AdamW without momentum and with weight decay, a step turns a matrix that was long at first by {long:.4f} radians, and one that was short at first by {mean:.4f} radians. We predicted 0.1.",
+    "If the scale of a matrix has no effect, weight decay in AdamW without momentum fixes the angle of a step at √(2ηλ).",
+    found="In the last 500 steps of AdamW without momentum and with weight decay, a step turns a matrix with a large initial norm by {long:.4f} radians, and one with a small initial norm by {mean:.4f} radians. We predicted 0.1 radians.",
     source="derived above; Kosson et al. 2024, arXiv 2305.17212",
     beside={"long": np.mean(turned["decay, long at first"][-500:])},
     predicted=0.1,
@@ -462,8 +462,8 @@ slow = slow_attention(x[0], dict(attention.named_parameters()), turns, heads=4)
 exact((attention(x, Context(angles=turns))[0] - slow).abs().max(), tolerance=1e-12).claim(
     "04-attention-equals-the-formula",
     "< 1e-12",
-    "The attention of our models computes the formula of QK-Norm.",
-    found="The attention of our models with QK-Norm and a slow implementation of the formula differ by at most {mean:.0e}.",
+    "The attention in our models with QK-Norm computes the published formula.",
+    found="The outputs of the attention in our models with QK-Norm and of a slow implementation of the formula differ by at most {mean:.0e}.",
     source="Dehghani et al. 2023, arXiv 2302.05442; Su et al. 2021, arXiv 2104.09864",
 )
 
@@ -538,15 +538,15 @@ LARGE = "the same in larger models: Wortsman et al. 2024, arXiv 2309.14322"
     "04-qk-norm-helps-at-a-high-rate",
     "> 0.1",
     "At ten times its best learning rate, Pre-Norm's loss is far higher than QK-Norm's.",
-    found="At the learning rate 0.1 Pre-Norm's test loss is {mean:.2f} nats higher than QK-Norm's.",
+    found="At learning rate 0.1, ten times Pre-Norm's best learning rate, Pre-Norm's test loss is {mean:.2f} nats higher than QK-Norm's.",
     source=f"this book's prediction; {LARGE}",
 )
 stressed = of_arm["Pre-Norm"] + climbed.where(arm="pre", rung=rung, lr=0.1)
 stressed.count(lambda record: record.diverged_at is not None).claim(
     "04-failure-is-a-plateau",
     "< 0.5",
-    "In models of this size saturated attention does not make the loss diverge.",
-    found="At the learning rate 0.1, {k} of {n} Pre-Norm runs diverged.",
+    "In Pre-Norm models of this book's size, saturated attention does not make the loss diverge.",
+    found="At learning rate 0.1, {k} of {n} Pre-Norm runs diverged.",
     source="this book: an average of values cannot explode",
 )
 
@@ -601,8 +601,8 @@ def measure_entropy(runs):
 measure_entropy(of_arm["Pre-Norm"]).claim(
     "04-entropy-collapses",
     "< 0.1",
-    "Without a norm, a high learning rate makes attention one-hot.",
-    found="At the learning rate 0.1 the entropy of attention is {mean:.1%} of the largest possible one under Pre-Norm, and {normed:.0%} of it with QK-Norm.",
+    "Without QK-Norm, a high learning rate makes attention one-hot.",
+    found="At learning rate 0.1, the entropy of attention is {mean:.1%} of its largest possible value under Pre-Norm, and {normed:.0%} of this value with QK-Norm.",
     source="this book's prediction; in larger models Zhai et al. 2023, arXiv 2303.06296",
     beside={"normed": measure_entropy(of_arm["QK-Norm"])},
 )
@@ -619,8 +619,8 @@ early = next(i for i, step in enumerate(steps) if step >= base.train.steps // 5)
 (look("largest", -1) / look("largest", early)).claim(
     "04-saturated-logits-keep-growing",
     "> 1.5",
-    "Attention logits go on growing after the softmax is saturated.",
-    found="At the learning rate 0.1 Pre-Norm's attention is saturated after a fifth of the steps (slope {slope:.2f}). From then on its largest logit grows by a factor of {mean:.1f}.",
+    "Without QK-Norm, attention logits keep growing after the softmax is saturated.",
+    found="At learning rate 0.1, Pre-Norm's attention is saturated after a fifth of the steps (slope {slope:.2f}). From then on, its largest logit grows by a factor of {mean:.1f}.",
     source="against 'saturated attention is frozen': Adam divides by the size of the gradient",
     beside={"slope": look("slope", early)},
 )
@@ -635,8 +635,8 @@ def growth(arm):
 growth("Pre-Norm").claim(
     "04-logits-outgrow-the-rate",
     "> 1",
-    "Without QK-Norm the attention logits grow faster than the learning rate.",
-    found="From the learning rate 0.01 to 0.1 Pre-Norm's largest attention logit grows as the learning rate to the power {mean:.1f}. The derivation allows a power of up to 4.",
+    "Without QK-Norm, attention logits grow faster than the learning rate.",
+    found="From learning rate 0.01 to 0.1, Pre-Norm's largest attention logit grows as the learning rate to the power {mean:.1f}. The derivation allows a power of up to 4.",
     source="this book: a product of two matrices and a gain that enters twice",
 )
 
@@ -644,8 +644,8 @@ growth("Pre-Norm").claim(
 growth("QK-Norm").claim(
     "04-qk-norm-logits-lag-the-rate",
     "< 1",
-    "With QK-Norm the attention logits grow more slowly than the learning rate.",
-    found="From the learning rate 0.01 to 0.1 QK-Norm's largest attention logit grows as the learning rate to the power {mean:.2f}.",
+    "With QK-Norm, attention logits grow more slowly than the learning rate.",
+    found="From learning rate 0.01 to 0.1, QK-Norm's largest attention logit grows as the learning rate to the power {mean:.2f}.",
     source="this book: behind the norm only the gains grow",
 )
 
@@ -668,15 +668,15 @@ gain. Gemma 2 uses $c = 50$ ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118
 (test["Pre-Norm"] - test["soft cap"]).claim(
     "04-soft-cap-helps-too",
     "> 0.1",
-    "At a high learning rate, a cap on the attention logits by itself lowers Pre-Norm's loss a great deal.",
-    found="At the learning rate 0.1 Pre-Norm's test loss is {mean:.2f} nats higher than that of the same model with a soft cap of 50 on its attention logits.",
+    "At a high learning rate, a soft cap on the attention logits alone lowers Pre-Norm's loss by more than 0.1 nats.",
+    found="At learning rate 0.1, Pre-Norm's test loss is {mean:.2f} nats higher than that of the same model with a soft cap of 50 on its attention logits.",
     source="this book's prediction",
 )
 (test["soft cap"] - test["QK-Norm"]).claim(
     "04-qk-norm-beats-the-soft-cap",
     "> 0",
-    "At a high learning rate, a cap on the attention logits lowers the loss less than QK-Norm does.",
-    found="At the learning rate 0.1 the test loss is {mean:.2f} nats higher with a soft cap on the attention logits than with QK-Norm.",
+    "At a high learning rate, a soft cap on the attention logits lowers Pre-Norm's loss less than QK-Norm does.",
+    found="At learning rate 0.1, the test loss is {mean:.2f} nats higher with a soft cap on the attention logits than with QK-Norm.",
     source="this book: a saturated cap passes no gradient",
 )
 
@@ -717,8 +717,8 @@ plots.curves(
     logx=True,
     ylim=(1.3, 2.3),
     reference=ladder.references(rung),
-    caption="Test loss against learning rate at size S. Up to the best learning rate the three losses are within hundredths of a nat of each other. At higher rates the model without any norm "
-    "diverges first, and at still higher rates Pre-Norm fails. (A point shows five evaluation seeds if they were run at that rate, and otherwise the "
+    caption="Test loss against learning rate at size S. Up to the best learning rate, the three losses are within hundredths of a nat of each other. As the learning rate rises further, the model without any norm "
+    "diverges first, and then Pre-Norm fails. (A point shows five evaluation seeds if they were run at that rate, and otherwise the "
     "tuning seeds.)",
     provenance=lab.provenance(climbed),
 ).named("each-at-its-rate")
@@ -730,7 +730,7 @@ leads.claim(
     "> 0",
     "With both models tuned, QK-Norm ends lower.",
     found="At size {rung}, with tuned learning rates, QK-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's. "
-    "(Without attention the loss is {worth:.2f} nats higher.)",
+    "(Without attention, the loss is {worth:.2f} nats higher.)",
     source="Henry et al. 2020, arXiv 2010.04245; Rybakov et al. 2024, arXiv 2410.16682, in other settings",
     beside={"worth": -ladder.improvement(climbed, "no attention")[leads.largest].mean},
 )
@@ -779,8 +779,8 @@ spheres = lab.run(Experiment(base, {**unit, "seed": seeds}))
 (spheres.measure("test.loss") - at_best["QK-Norm"].measure("test.loss")).claim(
     "04-bare-unit-vectors-cannot-focus",
     "> 0.1",
-    "A bound that forbids sharp attention raises the loss.",
-    found="If queries and keys are unit vectors without gains, the entropy of attention is {entropy:.3f} of the largest possible one, and the test loss is {mean:.2f} nats higher than QK-Norm's.",
+    "If the bound on attention logits rules out sharp attention, the loss is higher.",
+    found="If queries and keys are unit vectors without gains, the entropy of attention is {entropy:.3f} of its largest possible value, and the test loss is {mean:.2f} nats higher than QK-Norm's.",
     source="against a text that says L2-normalized queries and keys eliminate saturation",
     beside={"entropy": measure_entropy(spheres)},
 )
@@ -833,8 +833,8 @@ def shift(after):
 exact(shift(after=False), tolerance=1e-12).claim(
     "04-gain-before-rotation-sees-distances-only",
     "< 1e-12",
-    "If the gain is applied before the rotation, attention logits depend only on distances.",
-    found="If norm and gain are applied before the rotation, moving the text by 20 places changes the attention logits by at most {mean:.0e}.",
+    "If QK-Norm's gain is applied before the rotation, attention logits depend only on distances.",
+    found="If QK-Norm and its gain are applied before the rotation, moving the text by 20 positions changes the attention logits by at most {mean:.0e}.",
     source="algebra; Gemma 3, Qwen 3",
 )
 
@@ -842,8 +842,8 @@ exact(shift(after=False), tolerance=1e-12).claim(
 exact(shift(after=True), tolerance=0.01).claim(
     "04-gain-after-rotation-sees-positions",
     "> 0.1",
-    "If the gain is applied after the rotation, attention logits depend on absolute positions.",
-    found="If norm and gain are applied after the rotation, moving the text by 20 places changes an attention logit by {mean:.2f}.",
+    "If QK-Norm's gain is applied after the rotation, attention logits depend on absolute positions.",
+    found="If QK-Norm and its gain are applied after the rotation, moving the text by 20 positions changes an attention logit by {mean:.2f}.",
     source="against 'the order is interchangeable for RMSNorm' (nanochat, issue 743, last comment)",
 )
 
@@ -875,8 +875,8 @@ attention(x)
 exact(attention.largest_logit.max().item() / 25, tolerance=1e-3).claim(
     "04-clip-lands-on-the-threshold",
     "in [0.999, 1.001]",
-    "QK-Clip scales the largest logit of the batch that exceeded the threshold down to the threshold.",
-    found="After QK-Clip the largest attention logit of the same batch is {mean:.4f} times the threshold.",
+    "If the largest attention logit of a batch exceeds the threshold, QK-Clip scales it down to the threshold.",
+    found="After QK-Clip, the largest attention logit of the same batch is {mean:.4f} times the threshold.",
     source="Kimi Team 2025, arXiv 2507.20534",
 )
 
@@ -969,7 +969,7 @@ exact(sum(found) + sum(whole), tolerance=0).claim(
     "04-check-finds-the-slips",
     "in [6, 6]",
     "A comparison with the equation finds each of four bugs in attention with QK-Norm or a soft cap.",
-    found="The check finds {found} of four bugs in attention and passes {whole} of two correct blocks: {mean:.0f} of six verdicts are right.",
+    found="The comparison finds {found} of 4 bugs in attention and passes {whole} of 2 correct blocks: {mean:.0f} of 6 verdicts are right.",
     source="public code, see the links above",
     beside={"found": sum(found), "whole": sum(whole)},
     predicted=6,
