@@ -143,8 +143,8 @@ light = PostNorm(lambda: LayerNorm(32, eps=0.0).double(), lambda x: f(x) / heavy
 exact((heavy(tokens) - light(tokens)).abs().max(), tolerance=1e-10).claim(
     "05-heavy-skip-is-light-branch",
     "< 1e-10",
-    "A block whose skip is multiplied by α and one whose branch is divided by α are the same function.",
-    found="The outputs of DeepNorm with α and of Post-Norm with its branch divided by α differ by at most {mean:.1e}.",
+    "If a norm follows the sum, a block whose skip is multiplied by α and a block whose branch is divided by α compute the same function.",
+    found="The outputs of DeepNorm with α and of Post-Norm with the branch divided by α differ by at most {mean:.1e}.",
     source="scale invariance of LayerNorm (ε = 0)",
 )
 
@@ -268,7 +268,7 @@ for n in (6, 12, 24, 50, 100, 500, 1000):
 exact(max(abs(total - 1) for total in sums), tolerance=1e-12).claim(
     "05-bound-is-one",
     "< 1e-12",
-    "With DeepNorm's constants the sum in the bound on an SGD step is exactly one at every depth.",
+    "With DeepNorm's constants, the sum in the bound on an SGD step is exactly one at every depth.",
     found="From 6 to 1,000 blocks, for a single decoder and for a decoder with an encoder, the sum in DeepNorm's bound on an SGD step differs from 1 by at most {mean:.0e}.",
     source="Wang et al. 2022, arXiv 2203.00555, section 4",
 )
@@ -374,8 +374,8 @@ assert check_gain(solved_gain).ok
 exact(max(abs(found[name] - solved_gain(name, 32)) for name in found), tolerance=0.02).claim(
     "05-which-weights",
     "< 0.05",
-    "DeepNorm's β scales the value, output and feed-forward matrices; the matrices of queries and keys keep their gain.",
-    found="In labkit's DeepNorm model the gains of the six kinds of matrix differ from the published rule by at most {mean:.3f}.",
+    "DeepNorm's β scales the value, output and feed-forward matrices, but not the query and key matrices.",
+    found="In labkit's DeepNorm model, the initial gains of the six kinds of matrix differ from the published rule by at most {mean:.3f}.",
     source="Wang et al. 2022, arXiv 2203.00555, Figure 2 (pseudo-code)",
 )
 
@@ -511,8 +511,8 @@ plots.curves(
     ylabel="‖ΔF‖ / η, one SGD step",
     logx=True,
     logy=True,
-    caption="Distance by which one SGD step on the matrices moves the output of an untrained model, divided by the learning rate, against depth. For DeepNorm it is the same at every depth. With only one of the constants it "
-    "grows with depth. For Post-Norm it is powers of ten larger and varies widely. (Pre-Norm here has Xavier's weights.)",
+    caption="Distance by which one SGD step on the matrices moves the output of an untrained model, divided by the learning rate, against depth. For DeepNorm, it is the same at every depth. With only one of the constants, it "
+    "grows with depth. For Post-Norm, it is orders of magnitude larger and varies widely. (Pre-Norm here has Xavier's weights.)",
     provenance=lab.provenance(responses),
 ).named("one-sgd-step")
 
@@ -523,7 +523,7 @@ fit_power("DeepNorm", "sgd").claim(
     "05-update-is-bounded",
     "in [-0.2, 0.2]",
     "An SGD step on the matrices moves a DeepNorm model equally far at every depth.",
-    found="The distance by which one SGD step on the matrices moves a DeepNorm model grows as depth to the power {mean:+.2f}.",
+    found="The distance by which one SGD step on the matrices moves a DeepNorm model scales as depth to the power {mean:+.2f}.",
     source="Wang et al. 2022, arXiv 2203.00555, section 4 and Figure 5 (tiny models, 6 to 100 layers)",
     published="of the order of η at every depth",
     predicted=0.0,
@@ -531,8 +531,8 @@ fit_power("DeepNorm", "sgd").claim(
 (far / near).map(np.log10).claim(
     "05-post-update-is-larger",
     "> 1",
-    "An SGD step on the matrices moves a deep Post-Norm model powers of ten further than a DeepNorm model.",
-    found=f"At a depth of {last} blocks one SGD step on the matrices moves a Post-Norm model {{mean:.1f}} powers of ten further than a DeepNorm model.",
+    "An SGD step on the matrices moves a deep Post-Norm model more than ten times as far as a DeepNorm model.",
+    found=f"With {last} blocks, one SGD step on the matrices moves a Post-Norm model 10 to the power {{mean:.1f}} times as far as a DeepNorm model.",
     source="Wang et al. 2022, arXiv 2203.00555, Figure 5",
     published="Post-LN's update grows with depth, DeepNet's stays",
 )
@@ -549,8 +549,8 @@ alone = {arm: fit_power(arm, "sgd") for arm in halves}
 combine(min, *alone.values()).claim(
     "05-one-constant-is-not-enough",
     "> 0.25",
-    "With either of DeepNorm's constants alone, at its published value, an SGD step moves deeper models further.",
-    found="The distance by which one SGD step moves the model grows as depth to the power {alpha:.2f} with DeepNorm's α alone and to the power {beta:.2f} with its β alone. The smaller power is {mean:.2f}.",
+    "With only one of DeepNorm's constants, at its published value, an SGD step moves deeper models further.",
+    found="The distance by which one SGD step moves the model scales as depth to the power {alpha:.2f} with DeepNorm's α alone, and to the power {beta:.2f} with its β alone. The criterion applies to the smaller power, {mean:.2f}.",
     source="steps 1 to 4 of this chapter, after Wang et al. 2022",
     published="predicted: 1/2",
     beside={"alpha": alone["α alone"], "beta": alone["β alone"]},
@@ -576,8 +576,8 @@ levels = [[move_by_exponent(n, 0.5, s)["adam"] for n in (low, high)] for s in fi
 grown["Adam"].claim(
     "05-step-adam",
     "in [0.35, 0.65]",
-    "The distance by which Adam's first step on the matrices moves a DeepNorm model grows like the square root of depth.",
-    found="The distance by which a step moves a DeepNorm model grows as depth to the power {mean:+.2f} for Adam's first step, {random:+.2f} for a step with random signs, and {gains:+.2f} for an SGD step on matrices and gains.",
+    "The distance by which Adam's first step on the matrices moves a DeepNorm model grows as the square root of depth.",
+    found="The distance by which a step moves a DeepNorm model scales as depth to the power {mean:+.2f} for Adam's first step, to the power {random:+.2f} for a step with random signs, and to the power {gains:+.2f} for an SGD step on matrices and gains.",
     source="this chapter's prediction; outside what Wang et al. 2022 promise",
     published="predicted: 0.5",
     beside={"random": grown["random signs"], "gains": grown["SGD with gains"]},
@@ -586,8 +586,8 @@ grown["Adam"].claim(
 computed([np.log(b / a) / np.log(high / low) for a, b in levels]).claim(
     "05-square-roots-level-adam",
     "in [-0.2, 0.2]",
-    "With square roots in place of fourth roots, Adam's first step on the matrices moves the model equally far at every depth.",
-    found=f"If DeepNorm's constants are square roots, the distance by which Adam's first step moves the model grows as depth to the power {{mean:+.2f}} between {low} and {high} blocks.",
+    "With square roots in place of the fourth roots in DeepNorm's constants, Adam's first step on the matrices moves the model equally far at every depth.",
+    found=f"If square roots replace the fourth roots in DeepNorm's constants, the distance by which Adam's first step moves the model scales as depth to the power {{mean:+.2f}} between {low} and {high} blocks.",
     source="this chapter's prediction; GLM-130B's powers of depth, arXiv 2210.02414",
     published="predicted: 0",
     predicted=0.0,
@@ -686,7 +686,7 @@ plots.curves(
     ylabel="test loss (nats)",
     logx=True,
     reference=counts,
-    caption="Test loss against learning rate for seven models with 32 blocks. Each rate was tried with one seed; around the best rate of four of the models, we ran three seeds. At the lowest rates the models that learn have similar losses. They differ in the highest rate "
+    caption="Test loss against learning rate for seven models with 32 blocks. We tried each rate with one seed, and the rates around the best one of four of the models with three seeds. At the lowest rates, the models that learn have similar losses. They differ in the highest rate "
     "at which they still learn. The loss of Post-Norm from Xavier's weights is never lower than that of letter frequencies, with or without warm-up, so its two lines nearly coincide.",
     provenance=lab.provenance(tuning),
 ).named("thirty-two-by-rate")
@@ -709,7 +709,7 @@ below.after(tuned.measure("test.loss")).tuned(regime.untuned(tuned, five)).claim
     "05-small-weights-start-alone",
     "> 0.2",
     "With small first weights thirty-two blocks of Post-Norm start without either constant.",
-    found="After {steps} steps from Megatron's small weights, at the learning rate {rate:g}, the test loss of 32 blocks of Post-Norm without α and β is {mean:.2f} nats lower than that of letter frequencies.",
+    found="With Megatron's small initial weights, after {steps} steps at learning rate {rate:g}, the test loss of 32 blocks of Post-Norm without α and β is {mean:.2f} nats lower than that of letter frequencies.",
     source="this book",
     beside={
         "rate": chosen["Post-Norm, small weights"],
@@ -732,7 +732,7 @@ below.after(slow.measure("test.loss")).tuned().claim(
     "05-post-from-xavier-stays-stuck",
     "< 0.2",
     "From Xavier's weights thirty-two blocks of Post-Norm do not start in four times as many steps, either.",
-    found="After {steps} steps at {rate:g}, the best of {rates} learning rates, the test loss of 32 blocks of Post-Norm from Xavier's weights is {loss:.3f} nats. That of letter frequencies is {letters:.3f} nats.",
+    found="With Xavier's initial weights, after {steps} steps at {rate:g}, the best of {rates} learning rates, the test loss of 32 blocks of Post-Norm is {loss:.3f} nats. The loss of letter frequencies is {letters:.3f} nats.",
     source="this book",
     beside={
         "steps": patient.train.steps,
@@ -779,8 +779,8 @@ of_both = test["Post-Norm"] - test["DeepNorm"]
 of_both.tuned(tell_lacks("Post-Norm", "DeepNorm")).claim(
     "05-deepnorm-beats-post-from-xavier",
     "> 0.2",
-    "The loss of a deep Post-Norm model from Xavier's weights is far higher than DeepNorm's.",
-    found="With 32 blocks and tuned learning rates, after {steps} steps, the test loss of Post-Norm from Xavier's weights is {mean:.2f} nats higher than DeepNorm's.",
+    "A deep Post-Norm model with Xavier's initial weights has a far higher test loss than DeepNorm.",
+    found="With 32 blocks and tuned learning rates, after {steps} steps, the test loss of Post-Norm with Xavier's initial weights is {mean:.2f} nats higher than DeepNorm's.",
     source="this book; for translation, 10 to 100 layers, Wang et al. 2022, arXiv 2203.00555, Figure 6",
     beside={"steps": base.train.steps},
 )
@@ -788,8 +788,8 @@ of_alpha = test["β alone"] - test["DeepNorm"]
 (of_alpha / of_both).tuned(tell_lacks("β alone", "DeepNorm")).claim(
     "05-alpha-is-not-needed-here",
     "< 0.1",
-    "With thirty-two blocks of DeepNorm, leaving out only α costs less than a tenth of leaving out both α and β.",
-    found="With thirty-two blocks of DeepNorm and tuned learning rates, leaving out α and keeping β raises the loss by {nats:.3f} nats, {mean:.1%} of the rise if both are left out.",
+    "With 32 blocks of DeepNorm, leaving out only α raises the test loss less than a tenth as much as leaving out both α and β.",
+    found="With 32 blocks of DeepNorm and tuned learning rates, leaving out α and keeping β raises the test loss by {nats:.3f} nats, which is {mean:.1%} of the increase if both are left out.",
     source="this book",
     beside={"nats": of_alpha},
 )
@@ -797,8 +797,8 @@ of_alpha = test["β alone"] - test["DeepNorm"]
 (test["Pre-Norm"] - test["DeepNorm"]).tuned(tell_lacks("Pre-Norm", "DeepNorm")).claim(
     "05-deepnorm-beats-pre-each-tuned",
     "> 0",
-    "With both learning rates tuned, DeepNorm's loss is lower than Pre-Norm's.",
-    found="With 32 blocks and tuned learning rates, after {steps} steps, the test loss of Pre-Norm from its usual weights minus DeepNorm's is {mean:+.3f} nats.",
+    "With both learning rates tuned, DeepNorm reaches a lower test loss than Pre-Norm.",
+    found="With 32 blocks and tuned learning rates, after {steps} steps, DeepNorm's test loss is {apart:.3f} nats {side} that of Pre-Norm with its usual initialization.",
     source="Wang et al. 2022, arXiv 2203.00555 (WMT17 En–De, 100 + 100 layers: 28.9 BLEU)",
     published="the good performance of Post-LN with the stable training of Pre-LN (abstract)",
     beside={"steps": base.train.steps},
@@ -881,7 +881,7 @@ ladder.improvement(climbed, "deepnorm", "post").claim(
     "05-ladder-against-post",
     "< 0",
     "Six blocks and a long training: DeepNorm ends above Post-Norm from small weights.",
-    found="At size {rung}, with tuned learning rates, the test loss of Post-Norm from small weights minus DeepNorm's is {mean:+.4f} nats.",
+    found="At size {rung}, with tuned learning rates, DeepNorm's test loss is {apart:.4f} nats {side} that of Post-Norm with small initial weights.",
     source="this book",
 )
 
@@ -910,8 +910,8 @@ plots.by_depth(
     {arm: of.values("gradient-at-start.0")[:1] for arm, of in thousand.by("arm").items()},
     ylabel="norm of the gradient of W₂",
     logy=True,
-    caption="Norm of the gradient of each feed-forward output matrix W₂, by block, at the first step of models with a thousand blocks. DeepNorm's gradients have the same size in all blocks. Post-Norm's gradients fall by powers of ten from the "
-    "output downwards, and fluctuate. (Pre-Norm here has Xavier's weights.)",
+    caption="Norm of the gradient of each feed-forward output matrix W₂, by block, at the first step of models with a thousand blocks. DeepNorm's gradients have the same size in all blocks. Post-Norm's gradients shrink by orders of magnitude from the "
+    "output towards the input, and fluctuate. (Pre-Norm here has Xavier's weights.)",
     provenance=lab.provenance(thousand),
 ).named("thousand-blocks")
 
@@ -927,8 +927,8 @@ ends = {arm: of.measure(compare_ends) for arm, of in thousand.by("arm").items()}
 ends["DeepNorm"].claim(
     "05-thousand-blocks-level-gradients",
     "< 0.5",
-    "In a thousand blocks of DeepNorm the gradients of the first and the last block have the same size.",
-    found="In 1,000 blocks, at the first step, the gradients of the first and the last block differ by {mean:.2f} powers of ten under DeepNorm, by {pre:.1f} under Pre-Norm, and by {least:.1f} to {most:.1f} under Post-Norm.",
+    "With a thousand blocks of DeepNorm, the gradients of the first and the last block have about the same norm.",
+    found="With 1,000 blocks, at the first step, the gradients of the first and the last block differ by {mean:.2f} powers of ten under DeepNorm, by {pre:.1f} powers under Pre-Norm, and by {least:.1f} to {most:.1f} powers under Post-Norm.",
     source="this book; a thousand layers were trained by Wang et al. 2022, arXiv 2203.00555",
     beside={
         "pre": ends["Pre-Norm"],
@@ -1001,8 +1001,8 @@ plots.table(rows)
 exact(sum(row["seen by"] == "—" for row in rows[1:])).claim(
     "05-checks-see-every-slip",
     "<= 0",
-    "A comparison of the step and the initial weights with the method's equations reveals every wrong copy.",
-    found="The checks of step and initial weights accept {mean:.0f} of {slips:.0f} wrong copies of DeepNorm.",
+    "A comparison of the step and the initial weights with the method's equations reveals every wrong copy of DeepNorm.",
+    found="Of {slips:.0f} wrong copies of DeepNorm, the checks of the step and of the initial weights accept {mean:.0f}.",
     source="public code: annotated implementations, the baseline of Mix-LN and LayerNorm-Scaling",
     beside={"slips": len(rows) - 1},
 )
