@@ -98,7 +98,7 @@ plots.curves(
     xlabel="recipe, one change at a time",
     ylabel="improvement over Pre-Norm in test loss (nats)",
     reference={"Pre-Norm": 0.0},
-    caption="Improvement over Pre-Norm (Pre-Norm's test loss minus the recipe's) from Pre-Norm to HybridNorm*, one change at a time: norms inside attention, "
+    caption="Improvement over Pre-Norm (Pre-Norm's test loss minus the recipe's) as Pre-Norm is turned into HybridNorm* one change at a time: first norms inside attention, "
     "then a norm on the stream, then a different first block. The published line has one run per recipe. Our lines are means over small models with tuned learning rates. "
     "Their embeddings enter the stream with an RMS of "
     f"1, {ladder.build_base_run(rung, small[4]).model.embedding_size:.2f} (a rule in the authors' code) or 0.014. "
@@ -173,7 +173,7 @@ exact((half(1000 * stream) - half(stream)).abs().max(), tolerance=1e-10).claim(
     "06-the-stream-is-reset",
     "< 1e-10",
     "The output of HybridNorm's block does not depend on the scale of the stream inside the block.",
-    found="If the stream inside a HybridNorm block is multiplied by 1,000, the output of the block changes by {mean:.0e}.",
+    found="If the stream inside a HybridNorm block is multiplied by 1,000, the block's output changes by at most {mean:.0e}.",
     source="scale invariance of RMS norm (ε = 0)",
 )
 
@@ -212,8 +212,8 @@ twins = {"pre-qkv-post": "hybrid", "pre-qkv-pre": "qkv-pre", "hybrid*": "first-q
 exact(max(absorbed(*pair) for pair in twins.items()), tolerance=1e-10).claim(
     "06-rows-that-are-one-function",
     "< 1e-10",
-    "In three pairs of the recipes of the HybridNorm paper, both recipes compute the same functions.",
-    found="If the gains are multiplied into the weights, the logits of the two recipes in each of three pairs from the HybridNorm paper differ by at most {mean:.0e}.",
+    "In three pairs of recipes from the HybridNorm paper, both recipes compute the same functions.",
+    found="If the gains are multiplied into the weights, the logits of the two recipes in each of the three pairs differ by at most {mean:.0e}.",
     source="this chapter, on Table 4 and Figure 4 of Zhuo et al. 2025, arXiv 2503.04598 (early version)",
 )
 
@@ -228,8 +228,8 @@ ahead = {
 exact(ahead["c4"]).claim(
     "06-table-4-is-not-consistent",
     "<= 0",
-    "In the published table no recipe except HybridNorm's own variant has a lower perplexity on C4 than plain HybridNorm.",
-    found="Of the thirteen published recipes other than HybridNorm and its variant, {mean:.0f} are better than plain HybridNorm on C4, {pile:.0f} on the Pile and {hellaswag:.0f} on HellaSwag.",
+    "In Table 4 of the HybridNorm paper, no recipe except HybridNorm's own variant has a lower perplexity on C4 than plain HybridNorm.",
+    found="Of the thirteen published recipes other than HybridNorm and its variant, {mean:.0f} have better scores than plain HybridNorm on C4, {pile:.0f} on the Pile and {hellaswag:.0f} on HellaSwag.",
     source="Zhuo et al. 2025, arXiv 2503.04598 (early version), Table 4",
     published="HybridNorm and its variant consistently surpass other configurations",
     beside={"pile": ahead["pile"], "hellaswag": ahead["hellaswag"]},
@@ -289,7 +289,7 @@ def draw_rest(entry):
 plots.explore(
     draw_rest, [0.014, rule, 1.0], "rest", label="RMS of embeddings",
     caption="Cosine between the stream and the token's own embedding, after each block of untrained models of six blocks. The slider sets the RMS of the embeddings. "
-    "With large embeddings the cosine stays high under every recipe. With small ones it falls from block to block under Pre-Norm and QKV-Pre. Under HybridNorm and HybridNorm* the first norm on the stream stops this decline.",
+    "With large embeddings, the cosine stays high under every recipe. With small ones, it falls from block to block under Pre-Norm and QKV-Pre. Under HybridNorm and HybridNorm*, the first norm on the stream stops this decline.",
 )  # fmt: skip
 
 # %% [markdown]
@@ -403,7 +403,7 @@ plots.curves(
     logx=True,
     reference={"trigram counts": ngram_loss(ladder.build_text(first), 3, "validation")},
     ylim=(1.3, 3.2),
-    caption="Validation loss against learning rate at size S, with embeddings of RMS 1. We tried five learning rates over two decades. At their best learning rates the recipes with attention reach similar losses, "
+    caption="Validation loss against learning rate at size S, with embeddings of RMS 1. We tried five learning rates over two decades. At their best learning rates, the recipes with attention reach similar losses, "
     "far below that of trigram counts. As the learning rate rises, Post-Norm fails first, and then HybridNorm and HybridNorm*. QKV-Pre's loss hardly rises.",
     provenance=lab.provenance(tuning.where(arm=[*shown.values()])),
 ).named("by-rate")  # fmt: skip
@@ -442,7 +442,7 @@ ladder.improvement(climbed, "hybrid").claim(
     "06-each-at-its-own",
     "> 0",
     "With tuned learning rates, HybridNorm reaches a lower test loss than Pre-Norm.",
-    found="At size {rung}, with tuned learning rates, Pre-Norm's test loss minus HybridNorm's is {mean:+.4f} nats.",
+    found="At size {rung}, with tuned learning rates, HybridNorm's test loss is {apart:.4f} nats {side} Pre-Norm's.",
     source=TABLE4,
     published="20.30 and 20.00 (C4 perplexity): 0.015 nats",
     domain=small_models,
@@ -476,7 +476,7 @@ for arm, over, name, words, gap in (
         name,
         "> 0",
         f"QKV-Pre ends below {words}.",
-        found=f"At size {{rung}}, with tuned learning rates, the test loss of {words} minus that of QKV-Pre is {{mean:+.4f}} nats.",
+        found=f"At size {{rung}}, with tuned learning rates, QKV-Pre's test loss is {{apart:.4f}} nats {{side}} that of {words}.",
         source="this chapter, on the steps between the rows of Table 4",
         published=gap,
     )
@@ -498,14 +498,14 @@ ladder.improvement(climbed, "qkv-pre", "hybrid*").claim(
     "06-qkv-pre-ahead-of-the-star",
     "> 0",
     "With embeddings of RMS 1, QKV-Pre ends below HybridNorm*.",
-    found="At size {rung}, with embeddings of RMS 1, the test loss of HybridNorm* minus that of QKV-Pre is {mean:+.4f} nats.",
+    found="At size {rung}, with embeddings of RMS 1, QKV-Pre's test loss is {apart:.4f} nats {side} that of HybridNorm*.",
     source="derived above: a large token needs no lift",
 )
 ladder.improvement(climbed, "hybrid*" + small_in, "qkv-pre" + small_in).claim(
     "06-star-ahead-of-qkv-pre-when-small",
     "> 0",
     "With embeddings of RMS 0.014, HybridNorm* ends below QKV-Pre.",
-    found="At size {rung}, with embeddings of RMS 0.014, QKV-Pre's test loss minus HybridNorm*'s is {mean:+.4f} nats.",
+    found="At size {rung}, with embeddings of RMS 0.014, the test loss of HybridNorm* is {apart:.4f} nats {side} that of QKV-Pre.",
     source="derived above: a norm on the stream lifts small tokens",
 )
 
@@ -559,7 +559,7 @@ plots.curves(
     xlabel="RMS with which embeddings enter the stream",
     ylabel="test loss (nats)",
     caption=f"Test loss at size {rung} against the RMS with which embeddings enter the stream, with tuned learning rates. The improvements in the second figure are differences of these losses. "
-    "Embeddings of RMS 0.014 raise the losses of Pre-Norm and QKV-Pre the most. They raise those of HybridNorm and HybridNorm*, too, but less.",
+    "Embeddings of RMS 0.014 raise the losses of Pre-Norm and QKV-Pre the most, and those of HybridNorm and HybridNorm* less.",
     provenance=lab.provenance(climbed.where(arm=small, stage="final", rung=rung)),
 ).named("by-embedding")
 
@@ -574,7 +574,7 @@ ladder.improvement(climbed, "pre", "pre" + small_in).claim(
     "06-small-embeddings-cost-pre-norm",
     "> 0",
     "Small embeddings cost Pre-Norm.",
-    found="At size {rung} Pre-Norm's test loss with embeddings that a fixed factor scales to RMS 0.014, minus its loss with embeddings of RMS 1, is {mean:+.4f} nats.",
+    found="At size {rung}, Pre-Norm's test loss with embeddings of RMS 1 is {apart:.4f} nats {side} with embeddings that a fixed factor scales to RMS 0.014.",
     source="derived above; this book's ladder, rung S",
     published="the authors' embeddings enter at RMS 0.014 (their code, width 2,048)",
 )
@@ -608,8 +608,8 @@ later = compare_costs(costs["hybrid"][5:], costs["pre"][5:], four)[first]
 compare_costs(costs["hybrid"], costs["pre"], four).claim(
     "06-small-embeddings-make-the-lead",
     "> 0",
-    "HybridNorm's improvement over Pre-Norm's test loss is larger when the embeddings are small.",
-    found="At size {rung} HybridNorm's improvement over Pre-Norm with embeddings of RMS 0.014, minus that with embeddings of RMS 1, is {mean:+.4f} nats ({n} seeds). With only the five later seeds it is {later:+.4f} [{later_low:+.4f}, {later_high:+.4f}].",
+    "HybridNorm's improvement in test loss over Pre-Norm is larger if the embeddings are small.",
+    found="At size {rung}, HybridNorm's improvement over Pre-Norm with embeddings of RMS 1 is {apart:.4f} nats {side} with embeddings of RMS 0.014 ({n} seeds). With only the five later seeds, the difference (small minus large embeddings) is {later:+.4f} nats [{later_low:+.4f}, {later_high:+.4f}].",
     source="derived above; this book's ladder, rung S",
     beside={
         "later": later,
@@ -651,8 +651,8 @@ by_rule = less["by the rule"][first]
 less["RMS 0.014"].claim(
     "06-a-norm-on-the-stream-saves-small-tokens",
     "> 0",
-    "Small embeddings cost recipes without a norm on the stream more than recipes with one.",
-    found="At size {rung}, the increase in test loss caused by embeddings of RMS 0.014 in recipes without a norm on the stream, minus that in recipes with one, is {mean:+.4f} nats. With embeddings by the authors' rule it is {rule:+.4f} [{rule_low:+.4f}, {rule_high:+.4f}].",
+    "Small embeddings raise the test loss of recipes without a norm on the stream more than that of recipes with one.",
+    found="At size {rung}, the increase in test loss caused by embeddings of RMS 0.014 in recipes with a norm on the stream is {apart:.4f} nats {side} in recipes without one. With embeddings by the authors' rule, the difference (without minus with) is {rule:+.4f} nats [{rule_low:+.4f}, {rule_high:+.4f}].",
     source="derived above; this book's ladder, rung S",
     beside={
         "rule": by_rule,
@@ -688,7 +688,7 @@ ladder.improvement(climbed, "hybrid" + growing, "pre" + growing).claim(
     "06-hybrid-ahead-where-tokens-grow",
     "> 0",
     "Where embeddings are drawn at RMS 0.014 and can grow, HybridNorm ends below Pre-Norm.",
-    found="At size {rung}, with embeddings that enter the stream with RMS 0.014 before training and can grow, HybridNorm's test loss is {apart:.4f} nats {side} Pre-Norm's. After training, they enter with RMS {hybrid:.2f} in HybridNorm and {pre:.2f} in Pre-Norm.",
+    found="At size {rung}, with embeddings that enter the stream with RMS 0.014 before training and can grow, HybridNorm's test loss is {apart:.4f} nats {side} Pre-Norm's. After training, the embeddings enter with RMS {hybrid:.2f} in HybridNorm and {pre:.2f} in Pre-Norm.",
     source="this book, a forecast; seen before by a referee, on one seed",
     beside={
         "hybrid": size_at_the_end("hybrid" + growing),
@@ -712,7 +712,7 @@ ladder.improvement(climbed, "hybrid" + growing, "hybrid").claim(
     "06-hybrid-gains-where-tokens-grow",
     "> 0",
     "HybridNorm reaches a lower test loss with embeddings drawn at RMS 0.014 than with embeddings drawn at RMS 1.",
-    found="At size {rung}, with embeddings drawn at RMS 0.014 that can grow, HybridNorm's test loss is {apart:.4f} nats {side} its loss with embeddings drawn at RMS 1. Pre-Norm's loss with the large embeddings minus that with the small ones is {plain:+.4f} nats.",
+    found="At size {rung}, with embeddings drawn at RMS 0.014 that can grow, HybridNorm's test loss is {apart:.4f} nats {side} its loss with embeddings drawn at RMS 1. For Pre-Norm, the difference (its loss with large embeddings minus that with small ones) is {plain:+.4f} nats.",
     source="seen in the runs of the cards above",
     beside={
         "plain": ladder.improvement(climbed, "pre" + growing, "pre")[first],
@@ -779,7 +779,7 @@ plots.dots(
     xlabel="HybridNorm's improvement over Pre-Norm in test loss (nats)",
     threshold={"Pre-Norm": 0.0},
     caption="HybridNorm's improvement over Pre-Norm (Pre-Norm's test loss minus HybridNorm's) for several initializations. Each published value is from one run per recipe. "
-    "Ours are from several seeds, with tuned learning rates and embeddings of RMS 1. Of our three intervals only the one for Xavier's initialization excludes zero: with that initialization HybridNorm's loss is higher than Pre-Norm's.",
+    "Ours are from several seeds, with tuned learning rates and embeddings of RMS 1. Of our three intervals, only the one for Xavier's initialization excludes zero: with that initialization, HybridNorm's loss is higher than Pre-Norm's.",
     provenance=lab.provenance(climbed.where(arm=["pre", "hybrid", *starts], stage="final")),
 ).named("first-weights")  # fmt: skip
 
@@ -787,8 +787,8 @@ plots.dots(
 ladder.improvement(climbed, "hybrid, depth-scaled", "pre, depth-scaled").claim(
     "06-depth-scaled-lead",
     "> 0",
-    "From depth-scaled weights HybridNorm reaches a lower test loss than Pre-Norm.",
-    found="At size {rung}, from depth-scaled weights and with tuned learning rates, Pre-Norm's test loss minus HybridNorm's is {mean:+.4f} nats.",
+    "With depth-scaled initial weights, HybridNorm reaches a lower test loss than Pre-Norm.",
+    found="At size {rung}, with depth-scaled initial weights and tuned learning rates, HybridNorm's test loss is {apart:.4f} nats {side} Pre-Norm's.",
     source="Zhuo et al. 2025, arXiv 2503.04598 (early version), Table 3",
     published="20.49 and 20.40 (C4 perplexity): 0.004 nats",
     domain=small_models,
@@ -797,7 +797,7 @@ ladder.improvement(climbed, "hybrid, xavier", "pre, xavier").claim(
     "06-hybrid-behind-from-xavier",
     "< 0",
     "From Xavier's weights HybridNorm ends above Pre-Norm.",
-    found="At size {rung}, from Xavier's weights and with tuned learning rates, Pre-Norm's test loss minus HybridNorm's is {mean:+.4f} nats.",
+    found="At size {rung}, with Xavier's initial weights and tuned learning rates, HybridNorm's test loss is {apart:.4f} nats {side} Pre-Norm's.",
     source="this book's ladder, rung S",
 )
 
@@ -861,8 +861,8 @@ plots.dots(
     {name: part.values("test.loss") for name, part in deep.items()},
     xlabel="test loss after a hundred steps (nats)",
     reference={"letter frequencies": letters},
-    caption="Test loss of models of twelve blocks after a hundred steps at one learning rate, by recipe and initialization. From Xavier's weights, HybridNorm, Post-Norm and most runs of HybridNorm* still have "
-    "the loss of letter frequencies. From Megatron's weights they all learn.",
+    caption="Test loss of models of twelve blocks after a hundred steps at one learning rate, by recipe and initialization. With Xavier's weights, HybridNorm, Post-Norm and most runs of HybridNorm* still have "
+    "the loss of letter frequencies. With Megatron's weights, they all learn.",
     provenance=lab.provenance(*deep.values()),
 ).named("twelve-blocks")
 
@@ -899,8 +899,8 @@ stuck = {name: count_stuck(part) for name, part in deep.items()}
 (stuck["HybridNorm, xavier"] - stuck["QKV-Pre, xavier"]).claim(
     "06-deep-hybrid-gets-stuck-from-xavier",
     "> 0",
-    "After a hundred steps from Xavier's weights, twelve blocks of HybridNorm are stuck at letter frequencies more often than twelve blocks without its norm on the stream.",
-    found="With twelve blocks, after a hundred steps from Xavier's weights, {k} of {n} runs of HybridNorm and {other_k} of {other_n} runs of QKV-Pre are stuck at letter frequencies. From Megatron's weights, {mild} of {n} runs of HybridNorm are stuck.",
+    "After a hundred steps with Xavier's initial weights, models of twelve HybridNorm blocks are stuck at the loss of letter frequencies more often than models of twelve blocks without HybridNorm's norm on the stream.",
+    found="With twelve blocks, after a hundred steps with Xavier's initial weights, {k} of {n} HybridNorm runs and {other_k} of {other_n} QKV-Pre runs are stuck at the loss of letter frequencies. With Megatron's weights, {mild} of {n} HybridNorm runs are stuck.",
     source="this chapter; the abstract of Zhuo et al. 2025, arXiv 2503.04598, speaks of the recipe alone",
     published="from the authors' weights: stable at 29 layers",
     beside={
@@ -915,7 +915,7 @@ stuck = {name: count_stuck(part) for name, part in deep.items()}
     "06-deep-hybrid-is-late-not-stuck",
     "> 0",
     "Given four times as many steps, twelve blocks of HybridNorm from Xavier's weights are stuck less often.",
-    found="With twelve blocks from Xavier's weights, at learning rate 0.003, {k} of {n} runs of HybridNorm are stuck after a hundred steps and {other_k} of {other_n} after four hundred. Of Post-Norm's runs, {post} are stuck after four hundred steps.",
+    found="With twelve blocks, Xavier's initial weights and learning rate 0.003, {k} of {n} HybridNorm runs are stuck after a hundred steps and {other_k} of {other_n} after four hundred. With Post-Norm, {post} of {other_n} runs are stuck after four hundred steps.",
     source="two runs of a referee of this book, repeated with the chapter's seeds",
     beside={
         "post": count_stuck(long["Post-Norm, xavier"]).estimate.k,
@@ -965,8 +965,8 @@ weight.data.mul_(3)
 exact(abs(cosine), tolerance=1e-10).claim(
     "06-gradient-is-orthogonal",
     "< 1e-10",
-    "In HybridNorm the gradient of the value matrix is orthogonal to the matrix, and inversely proportional to its size.",
-    found="In HybridNorm the cosine between the value matrix W_V and its gradient is {mean:.1g}; if W_V is three times as large, the gradient is {ratio:.6f} times smaller.",
+    "In HybridNorm, the gradient of the value matrix is orthogonal to the matrix and inversely proportional to the matrix's norm.",
+    found="In HybridNorm, the cosine between the value matrix W_V and its gradient is {mean:.1g}. If W_V is three times as large, the gradient is divided by {ratio:.6f}.",
     source="this chapter; replaces the reading of Theorem A.3",
     beside={"ratio": (before.norm() / slope(model).grad.norm()).item()},
 )
@@ -1014,7 +1014,7 @@ other[1] += torch.randn(5, 32)
 exact((typed(other) - typed(batch))[0].abs().max(), tolerance=1).claim(
     "06-printed-code-mixes-examples",
     "> 0.01",
-    "In HybridNorm's pseudo-code as printed, one example of a batch changes the output for another.",
+    "In HybridNorm's pseudo-code as printed, one example in a batch affects the output for another.",
     found="In HybridNorm's pseudo-code as printed, changing example 1 of a batch of three changes the output for example 0 by {mean:.2f}.",
     source="Zhuo et al. 2025, arXiv 2503.04598 (early version), Algorithm 1 as printed",
 )
