@@ -143,7 +143,7 @@ off = y - slope[:, None] * (x - x.mean(-1, keepdim=True))
 exact(off.abs().max(), tolerance=1e-10).claim(
     "07-one-token-is-a-line",
     "< 1e-10",
-    "For a single token layer norm is a straight line.",
+    "For a single token, layer norm's output is a straight line against its input.",
     found="For each single token, layer norm's output differs from a straight line by at most {mean:.0e}.",
     source="Zhu et al. 2025, arXiv 2503.10622, section 3; the definition of LayerNorm",
     published="linear for each token; the S is seen over tokens and channels",
@@ -290,7 +290,7 @@ first_rms = {
 exact(first_rms[1.0], tolerance=0.001).claim(
     "07-dyt-shrinks-what-a-branch-reads",
     "in [0.6, 0.7]",
-    "With α = 1 the input of a branch is a third smaller under DyT than under a norm.",
+    "With α = 1, the RMS of a branch's input is a third smaller under DyT than under a norm.",
     found="For normally distributed input of RMS 1, DyT's output has RMS {quarter:.2f} for α = 1/4, {half:.2f} for α = 1/2, {mean:.2f} for α = 1 and {four:.2f} for α = 4.",
     source="DyT's definition, summed over a normal distribution",
     beside={"quarter": first_rms[0.25], "half": first_rms[0.5], "four": first_rms[4.0]},
@@ -318,7 +318,7 @@ exact(widths[closest], tolerance=0.005).claim(
     "07-erf-is-nearly-a-tanh",
     "in [1.19, 1.22]",
     "The error function erf(x) is nearly tanh(c x) with c = 1.205.",
-    found=f"The tanh(c x) closest to the error function erf(x) has c = {{mean:.3f}} and differs from it by at most {gaps[closest].abs().max():.3f}.",
+    found=f"The function tanh(c x) that is closest to the error function erf(x) has c = {{mean:.3f}} and differs from erf(x) by at most {gaps[closest].abs().max():.3f}.",
     source="Chen et al. 2025, arXiv 2512.10938",
     published="c = 1.205",
 )
@@ -491,8 +491,8 @@ def measure_change(record):
 calm.measure(measure_change).claim(
     "07-deeper-maps-bend-more",
     "< 0",
-    "In a trained model the map of the last norm bends more than that of the first.",
-    found="From the first norm to the last, the slope at the ends of a norm's map over the slope in the middle changes by {mean:+.2f} in a briefly trained text model, and by {vit:+.2f} in a vision transformer on digits.",
+    "In a trained model, the map from input to output is more curved for the last norm than for the first.",
+    found="From the first norm to the last, the ratio of the slope at the ends of the map to the slope in its middle changes by {mean:+.2f} in a briefly trained text model, and by {vit:+.2f} in a vision transformer on digits. (A smaller ratio means a more curved map.)",
     source="Zhu et al. 2025, arXiv 2503.10622, Figure 2 (ViT-B, wav2vec 2.0, DiT-XL)",
     published="early layers are nearly linear, deeper ones S-shaped",
     beside={"vit": seen["layer norm"].measure(measure_change)},
@@ -545,8 +545,8 @@ ours = "six blocks of width 32, 20 characters a parameter (the shared ladder)"
 ladder.improvement(climbed, "dyt").claim(
     "07-ladder-dyt-against-rms-norm",
     "> -0.02",
-    "With tuned learning rates, DyT reaches RMSNorm's loss on text.",
-    found="At size {rung}, with tuned learning rates, RMSNorm's test loss minus DyT's is {mean:+.3f} nats.",
+    "With tuned learning rates, a language model with DyT reaches the test loss of one with RMSNorm.",
+    found="At size {rung}, with tuned learning rates, DyT's test loss is {apart:.3f} nats {side} RMSNorm's.",
     source="Zhu et al. 2025, arXiv 2503.10622, language models",
     published="LLaMA 7B to 70B: the same loss as RMSNorm",
     domain=Domain("LLaMA, 7B to 70B parameters", ours, inside=False),
@@ -625,7 +625,7 @@ def share_above(record, cut):
 inside.measure(average_flat).claim(
     "07-trained-dyt-is-saturated",
     "> 0.5",
-    "Most entries of a trained DyT are saturated.",
+    "In a trained model, most entries of the DyT layers are saturated.",
     found="In a trained model with DyT, {mean:.0%} of the entries of all DyT layers but the first are saturated (|tanh| > 0.95). With a threshold of 0.9 the share is about {lower:.0%}, and with 0.99 it is about {higher:.0%} (estimated from 80 entries per layer).",
     source="this chapter's suspicion; for GPT-2 of 64M parameters Verma 2026, arXiv 2604.23434",
     published="49 % flat at 1M tokens, 23 % at 118M (|αx| > 2)",
@@ -648,8 +648,8 @@ def follow(record):
 inside.measure(follow).claim(
     "07-learned-alpha-follows-scale",
     "> 0.5",
-    "DyT's learned α follows one over the standard deviation of its layer's input.",
-    found="Over all DyT layers of a model, the correlation of log |α| with log 1/RMS of the layer's input is {mean:+.2f}.",
+    "DyT's learned α tracks one over the standard deviation of the layer's input.",
+    found="Over all DyT layers of a model, the correlation between log |α| and log 1/RMS of the layer's input is {mean:+.2f}.",
     source="Zhu et al. 2025, arXiv 2503.10622, section 6 (α after training against 1/std)",
     published="α tracks 1/std of the activations",
     domain=Domain("models of full size, trained to the end", ours, inside=False),
@@ -700,7 +700,7 @@ many, few = (of.measure(average_flat) for of in (inside, quarter))
     "07-smaller-first-alpha-leaves-fewer-flat",
     "> 0.1",
     "With a quarter of DyT's initial α, the share of saturated entries after training is smaller by at least a tenth of all entries.",
-    found="If DyT's α starts at ¼ instead of 1, {few:.0%} of the entries are saturated after training instead of {many:.0%}: a decrease of {mean:.2f}. The input of the last norm is {times:.1f} times as large, and the test loss changes by {loss:+.3f} nats.",
+    found="If DyT's α starts at ¼ instead of 1, {few:.0%} of the entries are saturated after training instead of {many:.0%}, a decrease of {mean:.2f}. The input of the last norm is {times:.1f} times as large, and the test loss changes by {loss:+.3f} nats.",
     source="this chapter: α times the stream decides, if the stream stays as it was",
     beside={
         "few": few,
@@ -779,7 +779,7 @@ gaps["GELU"].claim(
     "07-dyt-is-behind-without-swiglu-too",
     "> 0",
     "With GELU in place of SwiGLU DyT ends above no norm at all, too.",
-    found="With GELU, DyT's test loss minus that of the model without norms is {mean:.3f} nats. With SwiGLU, on the same seeds, it is {with_swiglu:.3f} nats.",
+    found="With GELU, the test loss of the model without norms is {apart:.3f} nats {side} DyT's. With SwiGLU and the same seeds, the difference (DyT minus no norms) is {with_swiglu:+.3f} nats.",
     source="Verma 2026, arXiv 2604.23434, on SwiGLU",
     beside={"with_swiglu": gaps["SwiGLU"], **tested},
 )
@@ -787,7 +787,7 @@ gaps["GELU"].claim(
     "07-swiglu-makes-half-of-the-gap",
     "> 0.045",
     "GELU in place of SwiGLU takes away half of DyT's distance to no norm at all, or more.",
-    found="Let the gap be DyT's test loss minus that of the model without norms. The gap with SwiGLU minus the gap with GELU is {mean:+.3f} nats.",
+    found="With GELU, the gap (DyT's test loss minus that of the same model without norms) is {apart:.3f} nats {side} with SwiGLU.",
     source="Verma 2026, arXiv 2604.23434, on SwiGLU",
     beside=tested,
 )
@@ -836,7 +836,7 @@ plots.table(
 (burnt["DyT"] - burnt["no norm"]).claim(
     "07-dyt-survives-a-high-rate",
     "> 0.2",
-    "At a high learning rate a vision transformer with DyT in its blocks trains, and one without norms in its blocks does not.",
+    "At a high learning rate, a vision transformer with DyT in its blocks trains, and one without norms in its blocks does not.",
     found=f"At learning rate {high:g}, the accuracy of a vision transformer on digits is {{mean:.2f}} higher with DyT in its blocks than without norms in them.",
     source="DyT is bounded; this chapter's expectation",
     beside={
@@ -880,7 +880,7 @@ plots.curves(
     xlabel="peak learning rate",
     ylabel="test loss (nats)",
     logx=True,
-    caption="Test loss against peak learning rate for layer norm and DyT, after training on 2,048 characters. At learning rates above that of its minimum a model overfits. Which of the two models has the lower loss at 0.01, and which has the lower minimum?",
+    caption="Test loss against peak learning rate for layer norm and DyT, after training on 2,048 characters. At learning rates above that of its minimum, a model overfits. Which of the two models has the lower loss at 0.01, and which has the lower minimum?",
     provenance=lab.provenance(searched),
 ).named("little-text")
 
@@ -892,8 +892,8 @@ lead = {
 lead["own rate"].tuned(regime.untuned(searched, five)).claim(
     "07-scarce-data-each-tuned",
     "> 0",
-    "On scarce text, with tuned learning rates, DyT reaches a lower loss than layer norm.",
-    found="After training on 2,048 characters, with tuned learning rates, layer norm's test loss minus DyT's is {mean:+.3f} nats; with both at learning rate 0.01 it is {same:+.3f} nats.",
+    "With little training text and tuned learning rates, DyT reaches a lower test loss than layer norm.",
+    found="After training on 2,048 characters, with tuned learning rates, DyT's test loss is {apart:.3f} nats {side} layer norm's. With both at learning rate 0.01, the difference (layer norm minus DyT) is {same:+.3f} nats.",
     source="Verma 2026, arXiv 2604.23434, 64M parameters on 1M tokens",
     published="DyT's validation loss is 27.3 % lower",
     beside={"same": lead["one rate"]},
@@ -1039,8 +1039,8 @@ Six cards of this chapter compare our runs with published results from far large
 ladder.improvement(climbed, "derf", "dyt").claim(
     "07-derf-is-ahead-of-dyt",
     "> 0",
-    "With tuned learning rates, Derf reaches a lower loss than DyT.",
-    found="At size {rung}, with tuned learning rates, DyT's test loss minus Derf's is {mean:+.3f} nats.",
+    "With tuned learning rates, Derf reaches a lower test loss than DyT.",
+    found="At size {rung}, with tuned learning rates, Derf's test loss is {apart:.3f} nats {side} DyT's.",
     source="Chen et al. 2025, arXiv 2512.10938, GPT-2 of 124M parameters",
     published="2.97 − 2.94 nats (LayerNorm: 2.94)",
     domain=Domain("GPT-2 with 124M parameters", ours, inside=False),
@@ -1056,7 +1056,7 @@ The second compares DyT with layer norm on digits. On average, DyT is less accur
     "07-vit-parity",
     "> -0.015",
     "With tuned learning rates, DyT is as accurate as layer norm on images.",
-    found="In a vision transformer with tuned learning rates, DyT's accuracy on digits minus layer norm's is {mean:+.3f}.",
+    found="In a vision transformer with tuned learning rates, layer norm's accuracy on digits is {apart:.3f} {side} DyT's.",
     source="Zhu et al. 2025, arXiv 2503.10622, ViT-B on ImageNet",
     published="82.5 − 82.3 %",
     domain=Domain(
