@@ -10,8 +10,8 @@
 r"""
 # nGPT: everything on a sphere
 
-**Question.** In nGPT ([Loshchilov et al., 2025](https://arxiv.org/abs/2410.01131)) the stream gets length 1 after every sublayer, and every matrix's vectors after every training step.
-nGPT has no norm layer or warm-up and is said to need 4 to 20 times fewer steps than a GPT. How can a model learn faster on a sphere,
+**Question.** nGPT ([Loshchilov et al., 2025](https://arxiv.org/abs/2410.01131)) brings the stream back to length 1 after every sublayer, and each matrix's rows or columns after every training step.
+Without norm layers or warm-up it is said to need 4 to 20 times fewer steps than a GPT. How can a model learn faster on a sphere,
 and how much of its advantage over a well-tuned GPT remains?
 
 <details><summary>In short (contains spoilers)</summary>
@@ -105,8 +105,8 @@ The code calls it `unit`, to keep it apart from a norm layer.
 
 With $\alpha = \tfrac14$ the sum is $(\tfrac34, \tfrac14)$, and the new stream is $(3, 1)/\sqrt{10}$. A sublayer cannot make its output count more by making it longer: $b$ always has length 1. Only the share determines how much it counts.
 
-In three dimensions the stream moves on the surface of a ball, as in the first figure. The shortest way is the great circle (*slerp*: turn by the share
-of the angle). With one share for all channels, nGPT's straight step (*lerp*), brought back to the sphere, ends on that circle. nGPT learns a share for each channel, so its stream may leave the circle.
+In three dimensions the stream moves on the surface of a ball, as in the first figure. The shortest way is the great circle (*slerp*, spherical linear interpolation: turn by the share
+of the angle). With one share for all channels, nGPT's straight step (*lerp*, linear interpolation), brought back to the sphere, ends on that circle. nGPT learns a share for each channel, so its stream may leave the circle.
 
 How far does such a step turn? Write $b = \cos\theta\,h + \sin\theta\,e$ with a unit vector $e \perp h$. Then
 $h + \alpha(b-h) = (1 - \alpha + \alpha\cos\theta)\,h + \alpha\sin\theta\,e$, so the angle is
@@ -137,7 +137,7 @@ learning rate. nGPT learns a share for every channel and uses its absolute value
 
 ## What unit length removes
 
-Every matrix is cut into vectors as wide as the stream, and these get length 1. A matrix that *reads* the stream ($W_q, W_k, W_v$, the feed-forward's
+One side of every matrix is as wide as the stream, so its rows or its columns are vectors of the stream's width. These get length 1. A matrix that *reads* the stream ($W_q, W_k, W_v$, the feed-forward's
 `up` and `gate`, the output head) has unit rows: entry $i$ of $Wh$ is a **cosine**. The embedding has unit rows, too, and these are the streams at the input. A matrix that *writes* (`out` and `down`) has unit
 columns: $Wz = \sum_i z_i w_i$ adds unit vectors of the stream's space. PyTorch stores (outputs, inputs), so the reading matrices are normalized along axis 1 and the writing matrices along axis 0.
 
@@ -181,10 +181,10 @@ exact((model(tokens) - before).abs().max(), tolerance=1e-10).claim(
 # %% [markdown]
 r"""
 So weight decay has no effect in nGPT, but it has one in a GPT. If a norm follows a matrix, as QK-Norm follows $W_q$ and
-$W_k$, the matrix first grows or shrinks to the length at which growth and decay balance. Only then does the *angle* by which it turns per step settle ([chapter 04](04_qk_norm.ipynb); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
-On the sphere that phase is skipped: the length is given, so the learning rate sets the angle from the first step on. There are two explanations for the fast start of the paper's nGPT. The first is that nGPT skips this phase and the GPT does not. Our comparison cannot test that, because our GPT has no weight decay. The second explanation is simpler: nGPT has no warm-up, whereas the GPT takes its first steps at a low learning rate.
+$W_k$, gradient steps lengthen the matrix and decay shortens it, until the two balance. Only then does the *angle* by which it turns per step settle ([chapter 04](04_qk_norm.ipynb); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
+On the sphere that phase is skipped: the length is given, so the learning rate sets the angle from the first step on.
 
-## Learned scales that restore it
+## Learned scales that restore size
 
 Cosines lie in $[-1, 1]$. This range is too small in three places.
 
@@ -209,7 +209,7 @@ exact(off, tolerance=1e-12).claim(
 
 # %% [markdown]
 r"""
-**Attention.** Queries and keys are divided by their lengths, per head and after the rotation, and multiplied by one learned vector $s_{qk}$.
+**Attention.** Queries and keys are divided by their lengths, per head and after the rotation by rotary positions (RoPE), and multiplied by one learned vector $s_{qk}$.
 Two random unit vectors of $d_k$ channels have a product of about $1/\sqrt{d_k}$, so the usual factor is inverted: logits are
 *multiplied* by $\sqrt{d_k}$ and not divided. Values keep their lengths: a short value counts less in the average, and the branch as a whole is divided by its length anyway.
 
@@ -217,11 +217,11 @@ Two random unit vectors of $d_k$ channels have a product of about $1/\sqrt{d_k}$
 multiplied by $\sqrt d$, and both get a learned scale, $s_u$ and $s_v$. (The official code has $\sqrt d$ on $u$ as well. It cannot
 matter: the output is linear in $u$ and divided by its length.)
 
-**How a scale is stored** matters as much as its value. Adam moves every stored number by about the learning rate $\eta$ per step, however large the number is. The entries of the matrices are about $1/\sqrt d$. nGPT stores most scales at that size, so that a step of Adam changes a scale by the same fraction as a matrix entry, and multiplies in the forward pass:
+**How a scale is stored** matters as much as its value. Adam moves every stored number by about the learning rate $\eta$ per step, however large the number is. The entries of the matrices are about $1/\sqrt d$. nGPT therefore stores most scales at that size, so that a step of Adam changes a scale by the same fraction as a matrix entry, and multiplies them by a constant in the forward pass:
 
-$$\text{value} = \text{stored}\cdot\frac{\text{first value}}{\text{stored size}}, \qquad \text{Adam's first step on the value: } \eta\cdot\frac{\text{first value}}{\text{stored size}}.$$
+$$\text{value} = \text{stored}\cdot\frac{\text{initial value}}{\text{stored size}}, \qquad \text{Adam's first step on the value: } \eta\cdot\frac{\text{initial value}}{\text{stored size}}.$$
 
-For example, a share starts at $0.05$ and is stored as $1/\sqrt{64} = 0.125$: each stored number is multiplied by $0.4$, so a step of $0.001$ moves the share by $0.0004$. In the table $d = 64$ and $\eta = 0.001$. The last row but one is for $s_u$ and $s_v$, which are stored at 1 and learn more slowly than the others.
+For example, a share starts at $0.05$ and is stored as $1/\sqrt{64} = 0.125$: each stored number is multiplied by $0.4$, so a step of $0.001$ moves the share by $0.0004$. In the table $d = 64$ and $\eta = 0.001$. The last row but one is for $s_u$ and $s_v$, which are stored at 1. A step changes them by a smaller fraction of their value than it changes the others.
 """
 
 # %%
@@ -256,7 +256,7 @@ exact(off, tolerance=0.005).claim(
 
 # %% [markdown]
 r"""
-The same holds for *where* a scale is applied. We multiply queries and keys by $s_{qk}$. In code that multiplies only the queries, their scale must become the square of our $s_{qk}$. As long as that scale is positive, both models can compute the same functions, but Adam changes the scale at a different speed.
+*Where* a scale is applied matters for its speed, too. We multiply queries and keys by $s_{qk}$. In code that multiplies only the queries, their scale must become the square of our $s_{qk}$. As long as that scale is positive, both models can compute the same functions, but Adam changes the scale at a different speed.
 
 ## Implementation: you write it
 
@@ -322,7 +322,7 @@ assert check_step(solved_step).ok
 
 # %% [markdown]
 r"""
-The next cell has the whole model: a block with one head, and a training step. We leave out positions, and use plain gradient descent instead of Adam.
+The next cells have a whole block with one head, and a training step. We leave out the embedding, the output head and positions, and use plain gradient descent instead of Adam. The block learns to move eight random tokens to eight random goals.
 """
 
 
@@ -432,6 +432,8 @@ Pre-Norm with RMSNorm and a warm-up over a tenth of the steps. Neither model has
 
 ### Early training
 
+There are two explanations for the fast start of the paper's nGPT. The first is that nGPT skips the phase in which lengths settle, and the GPT does not. The second explanation is simpler: nGPT has no warm-up, whereas the GPT takes its first steps at a low learning rate.
+
 The column *ours* contains our own prediction, which may be wrong.
 
 | question | choices | ours |
@@ -533,7 +535,7 @@ end = sphere.measure("test.loss")
 # %% [markdown]
 r"""
 For these runs the second explanation is right: nGPT starts fast because it has no warm-up. A GPT without warm-up has a lower loss than nGPT from the first steps on. And nGPT with a warm-up starts more slowly than
-the GPT with one, although all its lengths are still 1. So here it is not the sphere that makes the start fast. (The first explanation, that nGPT skips the phase in which lengths grow or shrink until decay balances growth, remains untested, since neither model has weight decay.)
+the GPT with one, although all its lengths are still 1. So here it is not the sphere that makes the start fast. (The first explanation remains untested, since neither model has weight decay.)
 """
 
 # %%
@@ -569,7 +571,7 @@ Does the sphere make a start without warm-up safer, then? The cards do not decid
 
 ### Final loss
 
-At the end of training the order is reversed: nGPT's loss is higher than the GPT's, and the difference to the GPT with QK-Norm is larger still.
+At the end of training the order is reversed: nGPT's loss is higher than the GPT's, and the difference to the GPT with QK-Norm is larger still. The figure shows the largest size at which all five methods were trained. Each card shows the largest size of its own comparison.
 """
 
 # %%
@@ -636,7 +638,7 @@ Our runs tell us about small models only. At this size, compare a method with th
 
 ### What a step costs
 
-On a shared machine times mislead, and ratios mislead less. The probe `pace` trains both models in turns of five steps, in one process, and divides their processor times. (The models have two blocks of width 64.)
+On a shared machine times mislead, and ratios mislead less. The probe `pace` trains both models in turns of five steps, in one process, and divides their processor times. (The models have two blocks of width 64.) The table below gives the factors that the paper reports.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -671,16 +673,16 @@ plots.table(
 # %% [markdown]
 r"""
 The published factor in steps grows with the context length. Here a context has 32 characters at size S and 64 at size M. To get a factor in time, divide the factor in steps by the relative time per step. A step has hardly more operations than Pre-Norm's ([chapter 10](10_choosing_a_norm.ipynb) counts them), so most of the extra
-time should be memory traffic: many small kernels for lengths and divisions, and a pass over all weights after every step. No cell here
+time should go into memory traffic: many small kernels compute lengths and divide by them, and every step ends with a pass over all weights. No cell here
 measures how much each of these causes costs. On a GPU fused kernels remove some of this traffic (`labkit.fused`).
 
 ### What it learns
 
-Is the trained model really on the sphere? And how far does its stream move per step?
+Is the trained model really on the sphere? And how far does each sublayer move the stream?
 
 | question | choices | ours |
 | --- | --- | --- |
-| Each sublayer moves the stream a learned share of the way to the sublayer's output. How does the feed-forward layer's share in the last block compare with that in the first? <!-- 08-shares-grow-with-depth --> | smaller; <!-- -0.1 --> about equal; <!-- 0.1 --> larger | <details><summary>show</summary>The learned shares of the feed-forward grow from the first block to the last.</details> |
+| Each sublayer moves the stream a learned share of the way to the sublayer's output. How does the feed-forward layer's share in the last block compare with that in the first? <!-- 08-shares-grow-with-depth --> | smaller; <!-- -0.1 --> about equal; <!-- 0.1 --> larger | <details><summary>show</summary>The feed-forward layer's learned share is larger in the last block than in the first.</details> |
 """
 
 # %%
@@ -736,7 +738,7 @@ Each run below is nGPT with one bug, trained to the end at nGPT's best learning 
 
 1. **no outer norm**: after the step, the stream is not brought back to the sphere.
 2. **wrong axis**: `out` and `down` are normalized along their rows.
-3. **wrong branch**: $\alpha$ multiplies the stream, so that each sublayer nearly replaces it.
+3. **wrong branch**: $\alpha$ multiplies the old stream and $1 - \alpha$ the sublayer's output, so that each sublayer nearly replaces the stream.
 """
 
 # %%
@@ -790,7 +792,7 @@ unigram baseline (a prediction from letter frequencies alone). The other two are
 0.01 nats either way, a quarter of the loss difference between nGPT and the QK-Norm GPT, and even that verdict depends on one seed.
 
 A mistake that costs nothing may be a method in its own right. But a table that calls it nGPT is wrong. So measure
-a quantity that the mistake affects directly. The length of a weight vector reveals the wrong axis. The length of the stream reveals the missing norm, and the next column shows why the loss does not: where the stream is shorter, $s_z$ has grown. For the model without the norm, multiply the stream's length by $s_z$: the product, the largest possible logit, is within a tenth of the correct model's. Attention does not notice the shorter stream either, because queries and keys
+a quantity that the mistake affects directly. The length of a weight vector reveals the wrong axis. The length of the stream reveals the missing norm, and the column *learned s_z* shows why the loss does not reveal it: where the stream is shorter, $s_z$ has grown. For the model without the norm, multiply the stream's length by $s_z$: the product, the largest possible logit, is within a tenth of the correct model's. Attention does not notice the shorter stream either, because queries and keys
 are divided by their own lengths.
 
 The checker finds bugs inside a block without training. It reads the block and compares it with the equations. A *law* is one property that a block with these equations must have, and a single bug may break several:
@@ -819,16 +821,9 @@ An advantage depends on the baseline. Two facts about the GPT that was released 
 - At first the output of its norm replaced the stream, $x \leftarrow N(x) + f(N(x))$, so that every skip carried a normalized copy ([issue 1](https://github.com/NVIDIA/ngpt/issues/1) of the official repository).
   There the author of the repository says that the paper's own code did not have this bug. The [commit that fixed it](https://github.com/NVIDIA/ngpt/commit/6dcc109c5c6d90600f07e6d115e859361ebf4a1a) also raised the GPT's learning rate fivefold and took back the sentence that the code reproduces the
   paper's factors. With $z = N(x)$ the step is $z \leftarrow N(z + f(z))$: that is Post-Norm with one extra norm on the embeddings. How much does the bug cost a GPT at its best learning rate? At size S five seeds show no increase of the loss (*overwritten stream* in the figure of final losses), and at size M a small one ([all runs](runs.md)). (For Post-Norm itself, twenty seeds in chapter 05 show a loss slightly higher than Pre-Norm's.) The bug also narrows the range of learning rates that work, as far as one run per learning rate can show.
-- The GPT's matrices are *stored* in bfloat16, as those of the paper's experiments are said to be. The notes of the repository say that this hurts the GPT more. For values near 0.1, neighbouring numbers of bfloat16 are $2^{-11}$ apart, and a step of less than half of that is lost. A GPT's weights can grow until their steps are too small, whereas nGPT's cannot.
+- The GPT's matrices are *stored* in bfloat16, as those of the paper's experiments are said to be. The notes of the repository say that this hurts the GPT more. For values near 0.1, neighbouring numbers of bfloat16 are $2^{-11}$ apart, and a step of less than half of that is lost. A GPT's weights can grow until such steps are lost, whereas nGPT's weights cannot grow.
 
-We did not test this. Still, when a method is far better than its baseline, read the baseline's code first.
-
-| what you see | cause | look at |
-| --- | --- | --- |
-| the loss falls slowly at first | $s_z$ starts low: the model may not be sure yet | $s_z$ by steps |
-| a shallow model stays near its embedding | an initial share of 0.05 with few sublayers | the cosine of a block's input and output |
-| all is well, but lengths are not 1 | wrong axis, or no normalization after a step | `labkit.probes.weights.lengths` |
-| a method is far better than its baseline | the baseline is rounded, overwritten, or not tuned | the baseline |
+We did not test the effect of bfloat16. In any case, when a method is far better than its baseline, read the baseline's code first.
 
 ## Exercises
 
@@ -899,7 +894,7 @@ second and third entries.
 
 </details>
 
-**5 (open).** Write down an initial share for models of 2, 4 and 8 blocks, and the result that would refute you. Then train them with at least three seeds.
+**5 (open).** Which initial share is best for models of 2, 4 and 8 blocks? Write down a prediction, and the result that would refute it. Then train them with at least three seeds.
 """
 
 # %% tags=["exercise"]
@@ -926,15 +921,18 @@ r"""
 ## To carry away
 
 - **Equation.** $h \leftarrow \mathrm{norm}\big(h + \lvert\alpha\rvert \odot (\mathrm{norm}(f(h)) - h)\big)$. After each step every row that reads the stream and every column that writes to it has length 1.
-- **Scales.** Multiply logits by $s_z$, the products of $q$ and $k$ by $\sqrt{d_k}$ and $q$, $k$ by $s_{qk}$, and feed-forward entries by $s_u$, $s_v$ and $\sqrt d$.
-- **Use.** nGPT trains without warm-up and weight decay. Compare it with a GPT that has QK-Norm.
+- **Scales.** Multiply the output's cosines by $s_z$, queries and keys by $s_{qk}$ and their products by $\sqrt{d_k}$, $u$ by $s_u$, and $v$ by $s_v\sqrt d$.
+- **Use.** nGPT trains without warm-up or weight decay. Compare it with a GPT that has QK-Norm.
 - **Cost.** Each step takes longer, and the initial values of the scales must fit the depth.
 
 | you see | cause | try |
 | --- | --- | --- |
-| the loss has a floor far above 0 | $s_z$ is too small to be sure | a larger first $s_z$ |
+| the loss has a floor far above 0 | $s_z$ is too small to be sure | a larger initial $s_z$ |
+| the loss falls slowly at first | $s_z$ starts low: the model may not be sure yet | look at $s_z$ by steps |
+| a shallow model stays near its embedding | an initial share of 0.05 with few sublayers | look at the cosine of a block's input and output |
 | scales learn too fast or not at all | the size at which they are stored | $1/\sqrt d$, and a factor in the forward pass |
-| the loss is normal, but some lengths are not 1 | matrices normalized along the wrong axis, or only at the start | readers along axis 1, writers along axis 0, after every step |
+| the loss is normal, but some lengths are not 1 | matrices normalized along the wrong axis, or only at the start | readers along axis 1, writers along axis 0, after every step; `labkit.probes.weights.lengths` shows the lengths |
+| a method is far better than its baseline | the baseline is rounded, overwritten, or not tuned | look at the baseline |
 
 ## References
 
