@@ -172,7 +172,7 @@ exact(off, tolerance=1e-10).claim(
     "01-one-formula-four-axes",
     "<= 1e-10",
     "The four norms are one formula, applied over different axes.",
-    found="The outputs of one function, applied over five different lists of axes, and those of the norms of PyTorch and of labkit, this book's library, differ by at most {mean:.1g}.",
+    found="The output of one function, applied over five different lists of axes, differs from that of the norms in PyTorch and in labkit, this book's library, by at most {mean:.1g}.",
     source="PyTorch's documentation of its four functions, one of them in two uses",
 )
 
@@ -186,7 +186,7 @@ exact(max(distance["G=1 from layer"], distance["G=6 from instance"]), tolerance=
     "01-group-norm-limits",
     "<= 1e-5",
     "GroupNorm with one group is LayerNorm over features and positions, and GroupNorm with one group per channel is InstanceNorm.",
-    found="GroupNorm with one group differs from LayerNorm over features and positions by at most {mean:.1g}, and so does GroupNorm with one group per channel from InstanceNorm. If LayerNorm and InstanceNorm are exchanged, the outputs differ by {reverse:.1f} or more.",
+    found="The outputs of GroupNorm with one group and of LayerNorm over features and positions differ by at most {mean:.1g}, as do those of GroupNorm with one group per channel and of InstanceNorm. If LayerNorm and InstanceNorm are exchanged, the outputs differ by {reverse:.1f} or more.",
     source="Wu and He 2018, arXiv 1803.08494; a survey has it the other way round",
     beside={"reverse": min(distance["G=6 from layer"], distance["G=1 from instance"])},
 )
@@ -771,7 +771,7 @@ exact(max(leak.values()), tolerance=1e-6).claim(
     "01-layer-norm-leaks-nothing",
     "<= 1e-6",
     "With LayerNorm, the output at a position does not depend on later tokens or on the other windows of the batch.",
-    found="With LayerNorm, changing the last token changes earlier logits by {mean:.1g} at most, and so does changing the other windows for all logits.",
+    found="With LayerNorm, the largest change of an earlier logit when the last token changes, and of any logit when the other windows change, is {mean:.1g}.",
     source="Ba, Kiros and Hinton 2016",
 )
 
