@@ -336,7 +336,7 @@ off = {name: exact(max(abs(angles[name] / law - 1)), tolerance=1e-4) for name, l
 off["Post-Norm"].claim(
     "02-a-constant-write-halves-the-angle",
     "< 1e-3",
-    "Under Post-Norm, the angle between the stream and a constant vector halves each time a sublayer adds this vector, if it is as long as the token.",
+    "Under Post-Norm, each time a sublayer adds a constant vector as long as the token, the angle between the stream and that vector halves.",
     found="Under Post-Norm, the angle between the stream and a constant vector is {end:.3f}° after twelve sublayers have added the vector. After each addition, the angle agrees with the derived one to a relative error of {mean:.0e}.",
     source="derived above",
     beside={"end": angles["Post-Norm"][-1]},
@@ -1269,7 +1269,7 @@ for _ in range(6):
 exact((norm()(skip) - summed).abs().max(), tolerance=1e-3).claim(
     "02-a-normed-skip-is-post-norm",
     "< 1e-3",
-    "If Pre-Norm also normalizes its skip, it is the same function as Post-Norm with a norm on the embedding.",
+    "Pre-Norm with a norm on the skip as well computes the same function as Post-Norm with a norm on the embedding.",
     found="The output of six sublayers N(x) + f(N(x)) and a final norm differs from that of Post-Norm on a normalized embedding by at most {mean:.1g}.",
     source="derived above",
 )
