@@ -15,7 +15,7 @@ from press.book.citations import read_works
 from press.site.search import Places, list_sentences
 from press.site.sidebar import list_sections
 
-# Sphinx makes millions of nodes and keeps them: a search for garbage finds little, and with Python's
+# Sphinx makes millions of nodes and keeps them, so a search for garbage finds little; with Python's
 # threshold of 700 objects these searches take a third of the build.
 gc.set_threshold(200_000, 50, 100)
 
