@@ -94,8 +94,8 @@ def format_interval(low: float, high: float) -> str:
 # -- the contents of a card -------------------------------------------------------------------
 def find_sentence(claim: Card) -> str:
     """Return the tested sentence: the clearer wording of its lock, or else the chapter's own."""
-    lock = claim.get("lock") or {}
-    return read_wordings(project_root()).get(lock.get("sum", ""), claim.get("said") or "")
+    said, lock = claim.get("said") or "", claim.get("lock")
+    return read_wordings(project_root()).get(lock.get("sum", ""), said) if lock else said
 
 
 def describe_verdict(claim: Card) -> str:
