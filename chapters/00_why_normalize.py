@@ -487,11 +487,11 @@ white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591)). Skips h
 
 ### Forty-eight layers, five ways
 
-Now we train our network in all five architectures for 400 steps of SGD with momentum, initialized by He's rule. We also train two shallower versions, with four and with sixteen matrices. At each depth, the learning rate with the lowest validation loss is a design's *tuned learning rate* (some cards say *its own rate*). Losses are given in *nats*: a nat is the unit of a cross-entropy with natural logarithms, as PyTorch computes it. Guessing among ten digits costs $\ln 10 \approx 2.30$ nats.
+Now we train our network in all five architectures for 400 steps of SGD with momentum, initialized by He's rule. We also train two shallower versions, with four and with sixteen matrices. Losses are given in *nats*: a nat is the unit of a cross-entropy with natural logarithms, as PyTorch computes it. Guessing among ten digits costs $\ln 10 \approx 2.30$ nats.
 
 <details><summary>How we tuned and evaluated</summary>
 
-At every depth we train every design with one tuning seed at nine learning rates from 0.0001 to 1. The tuning seed is not used for evaluation: we evaluate with five other seeds, trained at the tuned learning rate.
+At every depth we train every design with one tuning seed at nine learning rates from 0.0001 to 1. The rate with the lowest validation loss is the design's *tuned learning rate* at this depth (some cards say *its own rate*). The tuning seed is not used for evaluation: we evaluate with five other seeds, trained at the tuned learning rate.
 Networks with skips alone begin with huge logits. At forty-eight layers we train them at ten lower learning rates as well, down to $10^{-9}$, and train five seeds at all nineteen.
 
 </details>
