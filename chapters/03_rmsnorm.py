@@ -335,13 +335,13 @@ r"""
 
 ### The loss
 
-The *ladder* is the grid of runs that all chapters share: the same recipes at several model sizes, each trained long enough to be compared. LayerNorm has a gain and a shift, RMSNorm has only a gain, so the two models differ in the shift, too.
+The *ladder* is the grid of experiments that all chapters share: the same recipes at several model sizes, each trained long enough to be compared. LayerNorm has a gain and a shift, RMSNorm has only a gain, so the two models differ in the shift, too.
 We did not separate the effects of these two differences.
 We call two norms equal if their losses differ by less than 0.009 nats. A learning rate that is off by a factor of $\sqrt{10}$ costs more than four times as much.
 
 <details><summary>How we tuned and evaluated</summary>
 
-Size S, the smallest, has six blocks of width 32, which read 20 characters per parameter in 3,200 updates. For each norm we try at least seven learning rates, and evaluate the best one with fresh seeds.
+Size S, the smallest, has six blocks of width 32, which read 20 characters per parameter in 3,200 updates. For each norm we try at least seven learning rates, and evaluate the best one with fresh seeds. The figure is for size S only.
 
 </details>
 """
@@ -374,8 +374,8 @@ plots.dots(
     },
     xlabel="test loss minus LayerNorm's mean (nats)",
     threshold={"−0.009": -0.009, "LayerNorm": 0.0, "+0.009": 0.009},
-    caption="Test losses of models with RMSNorm and without norms, minus LayerNorm's mean test loss, at size S only. Each learning rate is tuned. Differences between the two outer lines count as zero. "
-    "Even without norms the loss comes close, at a learning rate tuned for that model.",
+    caption="Test losses of the smallest models, with RMSNorm and without norms, minus LayerNorm's mean test loss. Differences between the two outer lines count as zero. "
+    "Even without norms the loss comes close, at the learning rate that suits that model best.",
     provenance=lab.provenance(found.where(arm=["pre", "pre, layer", "none"], stage="final")),
 ).named("five-seeds")
 
