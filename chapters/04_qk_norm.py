@@ -483,7 +483,11 @@ The runs belong to the book's *ladder*, the grid of runs that all chapters share
 We tune each model's learning rate with seeds that we do not use for evaluation. With one tuning seed
 the best learning rate is 0.01 for both models. The next figures are at ten times that rate, 0.1.
 
+<details><summary>Other settings, later in this chapter</summary>
+
 The later section *Each at its own rate* tunes more carefully: it uses three tuning seeds wherever the runs of all three are complete. By these, QK-Norm's best learning rate is a little higher. That section also adds two settings: W is size S with a weight decay of 0.1 on matrices, and size M has width 64 and 6,000 steps.
+
+</details>
 
 ### One rate, three models
 
@@ -684,7 +688,7 @@ gain. Gemma 2 uses $c = 50$ ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118
 r"""
 So the logits cause a good part of the damage, but only a part. Before the cap
 the raw logits grow as they do without it. Logits far above $c$ are all mapped to about $c$, and those far below $-c$ to about $-c$. Within each group they can be neither ranked nor corrected: the slope of the tanh there is nearly zero. That may be why the cap does not repair everything, but we did not test it.
-Appendix C compares [Gemma 2 with Gemma 3, and a cap with and without QK-Norm](C_zoo.ipynb#gemmas-two-answers-to-large-logits), with tuned learning rates.
+Appendix C compares [Gemma 2 with Gemma 3, and a cap with and without QK-Norm](C_zoo.ipynb#gemmas-two-answers-to-large-logits).
 """
 
 # %% tags=["mechanism", "remove-cell"]
@@ -695,7 +699,7 @@ lab.train_live(Experiment(base, {"arm": arms, "seed": seeds}))
 r"""
 ### Each at its own rate
 
-What is QK-Norm worth at learning rates that people choose? We tuned Pre-Norm, QK-Norm and, in place of the model with the soft cap, a model
+What is QK-Norm worth at learning rates that people choose? We compare Pre-Norm, QK-Norm and, in place of the model with the soft cap, a model
 without any norm.
 """
 
@@ -717,8 +721,8 @@ plots.curves(
     logx=True,
     ylim=(1.3, 2.3),
     reference=ladder.references(rung),
-    caption="Test loss against learning rate at size S. Up to the best learning rate, the three losses are within hundredths of a nat of each other. As the learning rate rises further, the model without any norm "
-    "diverges first, and then Pre-Norm fails. (A point shows five evaluation seeds if they were run at that rate, and otherwise the "
+    caption="Test loss of small models against learning rate. Up to the best learning rate, the three losses are within hundredths of a nat of each other. As the learning rate rises further, the model without any norm "
+    "diverges first, and then Pre-Norm fails. (The models have size S. A point shows five evaluation seeds if they were run at that rate, and otherwise the "
     "tuning seeds.)",
     provenance=lab.provenance(climbed),
 ).named("each-at-its-rate")
