@@ -386,7 +386,14 @@ r"""
 
 A comparison of norms inside attention means something only if attention matters to the models. Two losses serve as yardsticks: that of *trigram counts*, which predict a character from the two before it, and that of the same model without attention. If the models are trained long enough, their losses are lower than that of trigram counts and far lower than that of the model without attention.
 
-All runs below, except those of the section [Twelve blocks](06_hybridnorm.ipynb#twelve-blocks), belong to the experiment grid that this book's chapters share (the *ladder*). Its models of size S (about 80,000 parameters) and size M (about 300,000) have six blocks and are trained for at least 3,200 steps, on 20 characters per parameter. Only the variants D and D24 in the next table have more blocks. We tuned the learning rate of each recipe with seeds that are not used for evaluation.
+All models below, except those of the section [Twelve blocks](06_hybridnorm.ipynb#twelve-blocks), belong to the experiment grid that this book's chapters share (the *ladder*). They have six blocks and about 80,000 parameters (S) or 300,000 (M).
+
+<details><summary>How we tuned and evaluated</summary>
+
+The models are trained for at least 3,200 steps, on 20 characters per parameter. Only the variants D and D24 in the next table have more blocks. We tuned the learning rate of each recipe with seeds that are not used for evaluation.
+
+</details>
+
 [How we know](06_hybridnorm.ipynb#how-we-know) compares this setting with the paper's.
 """
 
@@ -412,9 +419,15 @@ plots.curves(
 r"""
 The models are trained long enough: the recipes with attention have losses far below that of trigram counts, and the model without attention has one far above it.
 
-The next table lists the results at tuned learning rates. For each model size *rate* is the learning rate, *n* the number of evaluation runs, and *test* their mean test loss. The column *lead* is the improvement over Pre-Norm (Pre-Norm's test loss minus the
-recipe's) with its 95 % interval. The column *tuned* is the uncertainty, in nats, that remains after tuning the learning rate. The column *lost* is the learning-rate sensitivity: the mean loss over
-two decades of learning rates, minus the loss at the best one. D and D24 are size S with 12 and 24 blocks.
+The next table lists the results, each recipe at its best learning rate. The column *lead* is the improvement over Pre-Norm (Pre-Norm's test loss minus the
+recipe's) with its 95 % interval. The column *lost* is the learning-rate sensitivity: the mean loss over
+two decades of learning rates, minus the loss at the best one.
+
+<details><summary>The other columns</summary>
+
+For each model size *rate* is the learning rate, *n* the number of evaluation runs, and *test* their mean test loss. The column *tuned* is the uncertainty, in nats, that remains after tuning the learning rate. D and D24 are size S with 12 and 24 blocks.
+
+</details>
 """
 
 # %%
@@ -511,7 +524,7 @@ ladder.improvement(climbed, "hybrid*" + small_in, "qkv-pre" + small_in).claim(
 
 # %% [markdown]
 r"""
-With large embeddings we see no benefit of the norm on the stream: at size S, QKV-Pre's loss is lower than HybridNorm\*'s, and at size M the interval contains zero. With small embeddings, HybridNorm\*'s loss is lower. (A card marked *runs incomplete* is a preliminary evaluation: some of its planned runs do not exist yet, so it gives no verdict.)
+With large embeddings we see no benefit of the norm on the stream: at size S, QKV-Pre's loss is lower than HybridNorm\*'s, and at size M the interval contains zero. With small embeddings, HybridNorm\*'s loss is lower.
 
 **4. The first block.** It is the last step of each line in the second figure, from plain HybridNorm to HybridNorm\*. Appendix C has [other first blocks](C_zoo.ipynb#first-blocks). The next table lists the improvement at each step, for the paper and for our three sizes of embeddings:
 """
@@ -823,13 +836,13 @@ In Table 5 the models have 29 layers instead of 16. Post-Norm diverges, and the 
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), early version). All these models start from the authors' initialization. Is it the recipe that lets deep models train, or is it the
 initialization?
 
-We trained twelve blocks for a hundred steps at one learning rate, from Xavier's weights and from Megatron's. Such runs cannot rank the recipes. They do show which models start to learn and which are *stuck*: their loss stays at that of letter frequencies (a predictor that knows only how often each character occurs), as Post-Norm's did in chapter 02.
-Only a longer run can distinguish a stuck model from a late one, so we also trained Post-Norm and HybridNorm for four times as many steps.
+We trained twelve blocks for a hundred steps at one learning rate, from Xavier's weights and from Megatron's. So short a training cannot rank the recipes. It does show which models start to learn and which are *stuck*: their loss stays at that of letter frequencies (a predictor that knows only how often each character occurs), as Post-Norm's did in chapter 02.
+Only longer training can tell a stuck model from a late one, so we also trained Post-Norm and HybridNorm for four times as many steps.
 
 | question | choices | ours |
 | --- | --- | --- |
-| Twelve blocks, a hundred steps from Xavier's weights: are more runs of HybridNorm stuck than of QKV-Pre? <!-- 06-deep-hybrid-gets-stuck-from-xavier --> | fewer; <!-- -0.2 --> as many; <!-- 0.2 --> more | <details><summary>show</summary>From Xavier's weights twelve blocks of HybridNorm are *stuck*: after a hundred steps they still predict letter frequencies, as Post-Norm does; QKV-Pre does not.</details> |
-| And in runs of four hundred steps: how many runs of HybridNorm are stuck at the end? <!-- 06-deep-hybrid-is-late-not-stuck --> | about as many as after a hundred; <!-- 0.2 --> clearly fewer | <details><summary>show</summary>Those blocks are only late: after four hundred steps they are no longer stuck.</details> |
+| Twelve blocks, a hundred steps from Xavier's weights: are more HybridNorm models stuck than QKV-Pre models? <!-- 06-deep-hybrid-gets-stuck-from-xavier --> | fewer; <!-- -0.2 --> as many; <!-- 0.2 --> more | <details><summary>show</summary>From Xavier's weights twelve blocks of HybridNorm are *stuck*: after a hundred steps they still predict letter frequencies, as Post-Norm does; QKV-Pre does not.</details> |
+| And after four hundred steps: how many HybridNorm models are stuck? <!-- 06-deep-hybrid-is-late-not-stuck --> | about as many as after a hundred; <!-- 0.2 --> clearly fewer | <details><summary>show</summary>Those blocks are only late: after four hundred steps they are no longer stuck.</details> |
 """
 
 # %%
