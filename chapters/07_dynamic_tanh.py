@@ -512,11 +512,11 @@ What does that mean for DyT? In layer norm's S each token has its own line. DyT 
 
 ### The race on text, each tuned
 
-We trained the ladder's model with RMSNorm, DyT, Derf or nothing before each sublayer. The figure shows the search for a learning rate, and the cards compare test losses at the tuned rates.
+We trained the ladder's smallest model with RMSNorm, DyT, Derf or nothing before each sublayer. The figure shows the search for a learning rate, and the cards compare test losses at the best rates found.
 
 | question | choices | ours |
 | --- | --- | --- |
-| On text, at tuned learning rates, which model has the lower loss: DyT, or the same model without any norm? <!-- 07-dyt-beats-no-norm --> | the model without norms; <!-- -0.05 --> hardly a difference; <!-- 0.05 --> DyT | <details><summary>show</summary>DyT reaches a lower loss than the same model without any norm.</details> |
+| On text, each at its best learning rate, which model has the lower loss: DyT, or the same model without any norm? <!-- 07-dyt-beats-no-norm --> | the model without norms; <!-- -0.05 --> hardly a difference; <!-- 0.05 --> DyT | <details><summary>show</summary>DyT reaches a lower loss than the same model without any norm.</details> |
 """
 
 # %%
@@ -535,7 +535,7 @@ plots.curves(
     ylabel="validation loss (nats)",
     logx=True,
     ylim=(1.3, 3.2),
-    caption="Validation loss against peak learning rate for models with RMSNorm, DyT, Derf or nothing before each sublayer. The runs are those of the search for a learning rate, at size S. Crosses mark diverged runs. Which model has the lowest point? "
+    caption="Validation loss against peak learning rate for models with RMSNorm, DyT, Derf or nothing before each sublayer. Crosses mark models that diverged. Which model has the lowest point? "
     "And which models still learn at three times their best rate, and at ten times?",
     provenance=lab.provenance(searches),
 ).named("race-by-rate")
@@ -1032,7 +1032,7 @@ r"""
 
 ### Published results that our size cannot test
 
-Six cards of this chapter compare our runs with published results from far larger models or from ImageNet, and give no verdict. Four of them are above, where the text needs them. The other two are here. The first compares Derf with DyT on the ladder, and its interval contains zero:
+Six cards of this chapter compare our models with published results from far larger models or from ImageNet, and give no verdict. Four of them are above, where the text needs them. The other two are here. The first compares Derf with DyT on the ladder and detects no difference:
 """
 
 # %%
