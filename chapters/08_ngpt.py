@@ -424,8 +424,14 @@ which padding needs.
 
 ## Measure
 
-The runs belong to the *ladder*, the experiment grid that the book's chapters share, with 20 characters of text per parameter. Size S has six blocks of width 32 and 3,200 steps. Size M has width 64 and 6,000 steps. Seeds that are used to tune a learning rate are never used for evaluation. At size S we tuned Pre-Norm
+The models belong to the *ladder*, the experiment grid that the book's chapters share. They have six blocks of width 32 (S) or 64 (M).
+
+<details><summary>How we tuned and evaluated</summary>
+
+The models read 20 characters of text per parameter, in 3,200 steps at size S and 6,000 at size M. Seeds that are used to tune a learning rate are never used for evaluation. At size S we tuned Pre-Norm
 and QK-Norm with three seeds and evaluated them with twenty others. We tuned nGPT with one seed and evaluated it with five. The curves of early training come from an earlier, smaller search at size S: five seeds each, at the best of seven learning rates.
+
+</details>
 
 nGPT has no warm-up, as published. Its initial values are our choice: shares of 1/12 (one over the number of sublayers) and $s_z = 10$. The GPT is
 Pre-Norm with RMSNorm and a warm-up over a tenth of the steps. Neither model has weight decay.
@@ -567,7 +573,13 @@ plots.loss_curves(
 # %% [markdown]
 r"""
 Does the sphere make a start without warm-up safer, then? The cards do not decide this. nGPT's final loss is about the same with and without a warm-up, though one seed decides whether the difference is within
-0.01 nats. Without its warm-up the GPT's mean loss is higher, by about the smallest difference that five seeds can detect. Even so, the GPT without warm-up has a lower final loss than nGPT. (Each model keeps the learning rate that was tuned with its own schedule.)
+0.01 nats. Without its warm-up the GPT's mean loss is a little higher. Even so, the GPT without warm-up has a lower final loss than nGPT.
+
+<details><summary>How sure is that?</summary>
+
+The GPT's loss rises by about the smallest difference that five seeds can detect. Each model keeps the learning rate that was tuned with its own schedule.
+
+</details>
 
 ### Final loss
 
@@ -580,7 +592,7 @@ names = {**racers, "nGPT, published initial values": starts, "overwritten stream
 plots.dots(
     {name: list(ladder.reported(climbed, arm)[largest].values()) for name, arm in names.items()},
     xlabel="test loss (nats)",
-    caption=f"Test loss of each method at size {largest}, with tuned learning rates. *Overwritten stream* is a GPT with a bug of the released baseline, explained below.",
+    caption=f"Test loss of each method at its best learning rate, in models of width {ladder.RUNGS[largest].dim} ({largest}). *Overwritten stream* is a GPT with a bug of the released baseline, explained below.",
     provenance=lab.provenance(climbed.where(stage="final")),
 ).named("finish")
 
