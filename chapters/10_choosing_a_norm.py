@@ -414,17 +414,17 @@ of all its recipes, and the board corrects for the 55 pairs of its eleven recipe
 
 <details><summary>How we tuned and evaluated</summary>
 
-Test losses come from evaluation seeds, which were not used for tuning. Sensitivities come from seeds that were trained at all five learning rates of the map, which are half a decade apart (the *coarse* rates). The cards give the number of seeds.
+We train each recipe on 20 characters per parameter and tune its learning rate. Test losses come from evaluation seeds, which were not used for tuning. Sensitivities come from seeds that were trained at all five learning rates of the map, which are half a decade apart (the *coarse* rates). The cards give the number of seeds.
 
 </details>
 
 ### The board
 
-We train each recipe on 20 characters per parameter, tune its learning rate and evaluate it with other seeds. The board has eleven recipes: the nine that earlier chapters discuss most, RealFormer, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)), which comes first among the recipes on the page of [all runs](runs.md), where variants with another initialization or with LayerNorm have a table of their own. LNS is Pre-Norm with the norm's output in block $\ell$ divided by $\sqrt\ell$ and with larger initial output matrices. Appendix C
+The board has eleven recipes: the nine that earlier chapters discuss most, RealFormer, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)), which has the lowest mean loss of [all recipes that we trained](runs.md) (apart from their variants with another initialization or with LayerNorm). LNS is Pre-Norm with the norm's output in block $\ell$ divided by $\sqrt\ell$ and with larger initial output matrices. Appendix C
 asks [which of these two changes lowers the loss](C_zoo.ipynb#against-idle-late-blocks). RealFormer adds a block's attention logits to those of the block before
 ([He et al., 2021](https://arxiv.org/abs/2012.11747)). Embeddings start with an RMS of 1, except that nGPT's start with a length of 1. Chapter 06 shows the effect of a smaller RMS. nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not from the published ones, and has no warm-up.
 
-The last two columns are the norms' share of the operations and the bytes of saved activations. Both are counted, not timed. If a larger model size has been evaluated, the cards use it, too. A ranking that changes from size to size is no finding.
+The last two columns are the norms' share of the operations and the bytes of saved activations. Both are counted, not timed. Where larger models exist, the cards use them, too. A ranking that changes from size to size is no finding.
 """
 
 # %%
