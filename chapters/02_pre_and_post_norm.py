@@ -930,10 +930,16 @@ plots.loss_curves(
 r"""
 ### Where the story does not hold
 
-So far, enough warm-up or a low learning rate has kept Post-Norm off the plateau. Does that hold in full training runs? A plateau at one learning rate is an anecdote. From here on the runs are those of the *ladder*, the grid of experiments
-that the book's chapters share. Its models read 20 characters per parameter and have RMSNorm, SwiGLU, warm-up over a tenth of the steps for every method,
-gradients clipped at 1, and, unless we say otherwise, Megatron's initialization (all weights small, and those that write to the stream smaller still). Its sizes and their variants are called *rungs*. Size S has our six blocks of width 32 and 3,200 steps.
+So far, enough warm-up or a low learning rate has kept Post-Norm off the plateau. Does that hold in full training runs? A plateau at one learning rate is an anecdote. From here on the models are those of the *ladder*, the grid of experiments
+that the book's chapters share.
+
+<details><summary>Models and training</summary>
+
+The models read 20 characters per parameter and have RMSNorm, SwiGLU, warm-up over a tenth of the steps for every method,
+gradients clipped at 1, and, unless we say otherwise, Megatron's initialization (all weights small, and those that write to the stream smaller still). The ladder's sizes and their variants are called *rungs*. Size S has our six blocks of width 32 and 3,200 steps.
 Size M has six blocks of width 64, windows of 64 and 6,000 steps. The variants D and D24 are size S with twelve and 24 blocks.
+
+</details>
 
 **What we did.** First we trained five recipes at five learning rates, one run for each recipe and rate, all with warm-up: Pre-Norm, Post-Norm, Post-Norm from Xavier's weights, a model without norms, and the "normalized skip" $x \leftarrow N(x) + f(N(x))$. Then, at the second highest of these rates, we trained five seeds of Post-Norm and of Pre-Norm.
 """
