@@ -134,7 +134,7 @@ bound = (2 * pi) ** 2 / (8 * blocks**2)
 exact((lay_hinges(wave, blocks)(at) - wave(at)).abs().max()).claim(
     "A-hinges-fit-a-wave",
     f"<= {bound:.6f}",
-    "A residual network of 64 blocks with one unit each approximates sin 2πx with an error of at most the bound for linear interpolation.",
+    "A residual network of 64 blocks with one unit each approximates sin 2πx with an error that does not exceed the bound for linear interpolation.",
     found="A residual network of {blocks} blocks with one unit each approximates sin 2πx with an error of at most {mean:.5f}. The bound is {bound:.5f}.",
     source="linear interpolation; for residual networks, Lin and Jegelka 2018, arXiv 1806.10909",
     beside={"blocks": blocks, "bound": bound},
