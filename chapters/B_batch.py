@@ -344,7 +344,7 @@ shares = [1 - fmean(map(len, of)) / max(map(len, of)) for of in batches]
 exact(max(error.values()), tolerance=1e-10).claim(
     "B-padding-inflates",
     "<= 1e-10",
-    "Padding changes BatchNorm's mean and variance as two formulas of appendix B say. A share p of zeros makes centred values 1/√(1−p) times as large.",
+    "Padding changes BatchNorm's mean and variance as two formulas in appendix B predict. A share p of zeros makes centred values 1/√(1−p) times as large.",
     found="BatchNorm's outputs and those that follow from the two formulas differ by at most {mean:.1g}. In batches of 16 sentences of our text, {share:.0%} of the positions are padding, which would make centred values {factor:.1f} times as large.",
     source="Transformer Anatomy, part 7: padding corrupts the statistics; the law above",
     beside={"share": fmean(shares), "factor": (1 - fmean(shares)) ** -0.5},
