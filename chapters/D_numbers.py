@@ -475,8 +475,8 @@ large = (2.1 * rms_norm(draw_tokens(0, 16384)[0], eps=0.0)).square()  # RMS 2.1:
 exact(max(abs(rms - (65520 / width) ** 0.5) for width, rms in overflow.items())).claim(
     "D-a-sum-of-squares-overflows-by-width",
     "< 0.0011",
-    "A sum of d squares that is computed exactly and stored in float16 overflows if the RMS is √(65520/d) or larger.",
-    found="The smallest RMS at which a sum stored in float16 overflows differs from the formula by at most {mean:.4f} ({from_on}). If the additions are rounded to float16 as well, an exact sum of {true:,.0f} becomes {short:,.0f}.",
+    "A sum of d squares that is computed exactly and stored in float16 overflows if their RMS is √(65520/d) or larger.",
+    found="The smallest RMS at which a sum of squares stored in float16 overflows differs from the formula by at most {mean:.4f} ({from_on}). If the additions are rounded to float16 as well, an exact sum of {true:,.0f} becomes {short:,.0f}.",
     source="the largest float16 is 65504; what rounds to it ends at 65520",
     beside={
         "from_on": "; ".join(f"{rms:.2f} at width {width:,}" for width, rms in overflow.items()),
