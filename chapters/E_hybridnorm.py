@@ -500,7 +500,7 @@ def differ_from_the_equations():
 exact(differ_from_the_equations(), tolerance=1e-12).claim(
     "E-star-is-the-equation",
     "< 1e-12",
-    "labkit's HybridNorm* has the paper's first block, and HybridNorm's blocks from the second on.",
+    "labkit's HybridNorm* has the first block of the HybridNorm paper and, from the second block on, HybridNorm's blocks.",
     found="The first two blocks of labkit's HybridNorm* differ from the paper's equations by at most {mean:.0e}.",
     source=f"{PAPER}, equations 10 and 11",
 )
