@@ -313,8 +313,8 @@ off = (
 exact(max(off), tolerance=1e-11).claim(
     "09-backward-as-derived",
     "< 1e-11",
-    "The derived backward passes give the same gradients as autograd.",
-    found="The derived gradients of the input and the gain, for RMSNorm and LayerNorm, differ from autograd's by at most {mean:.0e}.",
+    "The backward passes that we derive for RMSNorm and LayerNorm give the same gradients as autograd.",
+    found="For RMSNorm and LayerNorm, the derived gradients of the input and of the gain differ from autograd's by at most {mean:.0e}.",
     source="the derivation above, against autograd through labkit's norms in float64",
 )
 
@@ -436,7 +436,7 @@ exact(max(times)).claim(
     "09-two-passes-cost-no-traffic",
     "in [1, 1]",
     "LayerNorm's second pass costs no memory traffic at widths where its kernel keeps as much of a row on the chip as RMSNorm's kernel does.",
-    found="At widths 4,096 and 65,536 LayerNorm's kernel, which computes mean and variance in two passes, moves {mean:.3f} times as many activations as RMSNorm's kernel.",
+    found="At widths 4,096 and 65,536, LayerNorm's kernel, which computes mean and variance in two passes, moves {mean:.3f} times as many activations as RMSNorm's kernel.",
     source="against 'the two-pass algorithm means the data must be loaded from memory twice' (Transformer Anatomy, part 7)",
     published="one pass 'halves the memory bandwidth requirement'",
 )
@@ -1071,7 +1071,7 @@ exact(rows[0]["% of 3,350"]).claim(
     "09-ninety-six-kilobytes",
     "in [60, 62]",
     "The published figure of 96 KiB in 0.52 µs corresponds to 61 % of an H100's bandwidth.",
-    found="Moving 96 KiB in 0.52 µs takes {mean:.1f} % of an H100's bandwidth of 3.35 TB/s. The highest share in the four rows of the published table is {most:.1f} %.",
+    found="Moving 96 KiB in 0.52 µs uses {mean:.1f} % of an H100's bandwidth of 3.35 TB/s. The highest share in the four rows of the published table is {most:.1f} %.",
     source="a table of Transformer Anatomy, part 7, recomputed",
     published="61 %",
     beside={"most": max(row["% of 3,350"] for row in rows)},
