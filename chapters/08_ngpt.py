@@ -88,7 +88,7 @@ plots.explore(
     formula=plots.ClosedForm(
         "ways", 0, 1, 0.01, {"h": h.tolist(), "b": b.tolist(), "own": own.tolist()}
     ),
-    caption="Paths from the stream h towards a sublayer's output b, both brought to length 1. nGPT moves h by a share α of the way towards b. Change α with the slider. Along the chord (lerp) the stream leaves the sphere. Divided by its length, it returns to the great circle from h to b, but it does not move at the even pace of slerp. If each channel has its own share, the path leaves the great circle.",
+    caption="Paths from the stream h towards a sublayer's output b, both brought to length 1. nGPT moves h by a share α of the way towards b. Change α with the slider. Along the chord (lerp, linear interpolation) the stream leaves the sphere. Divided by its length, it returns to the great circle from h to b, but it does not move at the even pace of slerp, which turns by equal angles. If each channel has its own share, the path leaves the great circle.",
 )
 
 # %% [markdown]
@@ -234,10 +234,10 @@ optimizer.param_groups[0]["lr"] = rate
 F.cross_entropy(wider(tokens).flatten(0, 1), tokens.roll(-1, 1).flatten()).backward()
 optimizer.step()
 
-# The paper's first value and the size at which it is stored.
+# The paper's initial value and the size at which it is stored.
 as_printed = {"alpha": (0.05, d**-0.5), "s_qk": (1, d**-0.5), "s_uv": (1, 1), "s_z": (1, d**-0.5)}
 rows = [
-    {"scale": name.replace("alpha", "α"), "first value": start[name][1][0].item(), "stored at": start[name][0],
+    {"scale": name.replace("alpha", "α"), "initial value": start[name][1][0].item(), "stored at": start[name][0],
      "a step of Adam on the value": (found[name]() - start[name][1]).abs().median().item(),
      "predicted": rate * first / stored}
     for name, (first, stored) in as_printed.items()
@@ -287,12 +287,12 @@ def check_step(my_step):
             "the new stream must have length 1": (
                 lambda h, f, alpha: h + alpha.abs() * (unit(f(h)) - h)
             ),
-            "the sign of a share counts for nothing": (
+            "the sign of a share must not matter: take its absolute value": (
                 lambda h, f, alpha: unit(h + alpha * (unit(f(h)) - h))
             ),
         },
         name="1",
-        hint="which of the two counts the share?",
+        hint="the share goes from h to f(h) divided by its length; only its absolute value counts",
         rtol=1e-6,
     )
 
@@ -677,7 +677,7 @@ replace(pace, tolerance=0.25).claim(
 # %%
 plots.table(
     [
-        {"context": int(r["context"]), "times fewer steps": r["step_factor"], "a step takes": r["step_time"] or "not given"}
+        {"context (tokens)": int(r["context"]), "times fewer steps": r["step_factor"], "a step takes (times the GPT's)": r["step_time"] or "not given"}
         for r in published("loshchilov2025")
     ]
 )  # fmt: skip
@@ -871,7 +871,7 @@ yours = ...
 
 # %%
 truth = float(0.5 * np.log((50_000 - 1) / np.expm1(0.01)))
-hint = "turn the floor log(1 + (V − 1) exp(−2 s)) round; mind the 2"
+hint = "solve log(1 + (V − 1) exp(−2 s)) = 0.01 for s, and mind the 2"
 check.answer(yours, truth, name="3", hint=hint, rtol=0.01)
 
 # %% [markdown]

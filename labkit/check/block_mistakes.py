@@ -88,7 +88,7 @@ ONE_STEP: dict[type[Step], dict[str, Equation]] = {
         "the sublayer's write is not normalized before the step": (
             lambda s, x, f: unit(x + s.share * (f(x) - x))
         ),
-        "α is the share of the way that is kept, not the one that is gone": (
+        "α weighs the old stream, not the step towards the branch": (
             lambda s, x, f: unit(s.share * x + (1 - s.share) * unit(f(x)))
         ),
     },

@@ -12,8 +12,8 @@ EXERCISES = [
         wrong={
             STEP + "return h + alpha.abs() * (b - h)": "must have length 1",
             RAW + UNIT: "the branch is not divided by its length",
-            STEP + "y = b + alpha.abs() * (h - b)\n    " + UNIT: "which of the two counts",
-            STEP + "y = h + alpha * (b - h)\n    " + UNIT: "the sign of a share counts for nothing",
+            STEP + "y = b + alpha.abs() * (h - b)\n    " + UNIT: "the share goes from h",
+            STEP + "y = h + alpha * (b - h)\n    " + UNIT: "the sign of a share must not matter",
         },
     ),
     Exercise(
