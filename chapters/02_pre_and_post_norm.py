@@ -433,8 +433,8 @@ merged = shares["Post-Norm"].map(np.log10)
 merged.claim(
     "02-post-norm-merges-its-tokens",
     "< -3",
-    "By step 20, less than a thousandth of the squared length of Post-Norm's last stream distinguishes tokens, in the geometric mean over runs.",
-    found="At step 20, the share of the squared length of Post-Norm's last stream that distinguishes tokens is 10 to the power {mean:.1f}, in the geometric mean over runs.",
+    "By step 20, in Post-Norm without warm-up, less than a thousandth of the squared length of the last stream distinguishes tokens, in the geometric mean over runs.",
+    found="At step 20, in Post-Norm without warm-up, the token share of the last stream (the part of its squared length that distinguishes tokens) is 10 to the power {mean:.1f}, in the geometric mean over runs.",
     source="predicted above; pilots",
     beside={
         "last step": f"step {sizes.last}: 10 to the power {merged.at(sizes.last).mean:.1f}",
@@ -714,7 +714,7 @@ at_lower_rate = {
     "02-a-given-constant-keeps-tokens-apart",
     "> 2",
     "If Post-Norm is given the letter frequencies as a bias of its logits, the share of its last stream that distinguishes tokens at step 20 is at least a hundred times as large.",
-    found="If Post-Norm is given the letter frequencies, the median share of its last stream that distinguishes tokens is {given:.2f} at step 20. This share is {mean:.1f} powers of ten larger than if the model has to learn the frequencies itself.",
+    found="If Post-Norm is given the letter frequencies, the token share of its last stream (the part of its squared length that distinguishes tokens) has a median of {given:.2f} at step 20. On average over the seeds, the token share is {mean:.1f} powers of ten larger than if the model has to learn the frequencies itself.",
     source="predicted above; pilots",
     beside={
         "given": share_given.median,
