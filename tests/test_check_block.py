@@ -136,10 +136,7 @@ def test_two_parts_that_differ_are_both_named():
 def test_ngpts_faults_of_chapter_08_are_named():
     small = Departure(recipe="ngpt", dim=16, depth=2, heads=2, context=32)
     assert block(depart(None), "ngpt", small).ok
-    for differs, says in (
-        ("no outer norm", "not renormalized"),
-        ("wrong branch", "weighs the old stream"),
-    ):
+    for differs, says in (("no outer norm", "not renormalized"), ("wrong branch", "old stream")):
         report = block(depart(differs), "ngpt", small)
         assert says in causes(report)[0] and "both halves" in causes(report)[0]
 
