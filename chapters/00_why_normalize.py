@@ -114,8 +114,8 @@ and nearly every large model uses all three.
 
 ### How to read this book
 
-This book also checks what teaching texts say. Part 7 of one of them, the series *Transformer Anatomy*, gives $1.1^{96} \approx 8{,}916$ (see the [errata](errata.md)). When this book compares a published number, or our own prediction,
-with a run, it states a **claim**. A claim is one line:
+Besides explaining norms, this book checks what other texts say about them. Part 7 of one of these texts, the series *Transformer Anatomy*, gives $1.1^{96} \approx 8{,}916$ (see the [errata](errata.md)). When this book compares a published number, or our own prediction,
+with a result that it computes or measures, it states a **claim**. A claim is one line:
 """
 
 # %%
@@ -130,13 +130,12 @@ exact(1.1**96).claim(
 
 # %% [markdown]
 r"""
-Click the line to open its **card**. The mark in front of the line is the **verdict**. There are four main ones: the number meets the card's criterion; the number misses it (as here); our runs could answer the question, but do not settle it; or our runs cannot answer a question of this kind. If a card says *preregistered*, its criterion and our forecast $p$ (the probability that the claim
-holds) were on file before any of its runs began. *Preregistered after exploratory runs* means that a learning-rate search or a preliminary evaluation already existed when criterion and forecast were put on file, but none of the runs on which the verdict is based did. *Not preregistered* means that at least one of those runs already existed, or that nothing was on file: such a card demonstrates a result and
-does not predict it. The page [What a claim is](claims.md) explains the kinds of claims, and when a verdict is *weak*.
+Click the line to open its **card**. The mark in front of the line is the **verdict**. The four main verdicts are: the number meets the card's criterion; the number misses it (as here); our runs could answer the question, but do not settle it; or our runs cannot answer a question of this kind. If a card says *preregistered*, its criterion and our forecast $p$ (the probability that the claim
+holds) were on file before any of its runs began. A card that was *not preregistered* demonstrates a result and does not predict it. The page [What a claim is](claims.md) explains the case between the two (a learning-rate search or a *preliminary evaluation* came first), the kinds of claims, and when a verdict is *weak*.
 
 ### Signal and gradient share one gain
 
-Why are the lines of the first figure mirror images? Let $W$ be $d\times d$, each entry with mean 0 and variance $g^2/d$. Let $x$ be the signal on
+Why are the lines of the first figure mirror images? Let $W$ be $d\times d$, with independent entries of mean 0 and variance $g^2/d$. Let $x$ be the signal on
 its way up, and $\delta$ the gradient on its way down. Then
 
 $$\begin{aligned}
@@ -182,7 +181,7 @@ for mine, theirs in zip(
 
 # %% [markdown]
 r"""
-The folded cell compares both functions with autograd. Now take ninety-six matrices. Each is a rotation times $g$, so it multiplies every length by exactly $g$. With random entries $\|x\|^2$ is multiplied by $g^2$ only on average over draws, and a few draws with very large results dominate that
+The folded cell compares both functions with autograd. For the cards below we take ninety-six rotations, each multiplied by $g$, which multiply every length by exactly $g$. A matrix of independent random entries multiplies $\|x\|^2$ by $g^2$ only on average over draws, and a few draws with very large results dominate that
 average. For normal entries $\ln(\|Wx\|^2/g^2\|x\|^2)$ is about $-\frac1d$ on average, so in a typical row the final $\|x\|$ is about $g^L\,e^{-L/(2d)}$ times the first: for $L = 96$ and $d = 64$ the exponential is about one half.
 """
 
@@ -225,7 +224,7 @@ From here on we follow one network. It classifies handwritten digits, images of 
 - *small branches*: skips, with the last matrix of each of the $S = 24$ branches divided by $\sqrt S$.
 - *norms and skips*: ResNet v2. Each branch begins with BatchNorm and contains a second BatchNorm, and there is a last one before the logits.
 
-We follow the five architectures on paper, then by three numbers before the first step, and then through training.
+We follow the five architectures on paper, then by three numbers before training begins, and then through training.
 
 ### First repair: draw the weights with care
 
@@ -259,8 +258,8 @@ vanished, and nearly everything is lost.
 
 ### Second repair: let the signal skip
 
-A **residual** step is $x \leftarrow x + f(x)$ ([He et al., 2016a](https://arxiv.org/abs/1512.03385)); the vector that runs along the skips is the stream. The step's Jacobian, the matrix of its derivatives, is
-$I + J_f$, with $J_f$ the branch's own, and the product over the layers contains an identity: one path on which nothing is multiplied. **Highway networks**
+A **residual** step is $x \leftarrow x + f(x)$ ([He et al., 2016a](https://arxiv.org/abs/1512.03385)); the term $x$ arrives by the *skip*, also called the *shortcut*, and the vector that runs along the skips is the stream. The step's Jacobian, the matrix of its derivatives, is
+$I + J_f$, where $J_f$ is the branch's own Jacobian. If the product of these Jacobians over all steps is multiplied out, one of its terms is the identity: a path on which nothing is multiplied. **Highway networks**
 ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) had mixed skip and branch before, through a learned gate.
 He et al. had seen a plain network of 56 layers fit its own *training* data worse than one of 20 layers. A plain layer must learn weights that copy its input. A residual layer copies for free, and only has to learn what to add. [Appendix A](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) repeats this comparison, with highways and other shortcuts.
 
@@ -319,14 +318,14 @@ exact(max((loss - again).abs(), (gradient - 3 * smaller).abs().max()), tolerance
 r"""
 ## Implementation: you write it
 
-**1 (in code, 5 minutes).** Write a step of ResNet v2. `f` is the sublayer and `norm` its norm. You decide where `torch.relu` goes. No operation
+**1 (in code, 5 minutes).** Write a step of ResNet v2. `norm` is the first norm of the branch, and `f` is the rest of the branch, without the first ReLU. You decide where `torch.relu` goes. No operation
 may act on the stream itself. The check compares your step with the paper's equation, and tells you which block you have written instead.
 """
 
 
 # %% tags=["exercise"]
 def my_step(x, f, norm):
-    """x ← x + f(relu(N(x)))."""
+    """Return the stream after one step of ResNet v2."""
     return ...
 
 
@@ -433,7 +432,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-Read the table by columns. Size factors should be near 1, the cosine should be well below 1, and the ratio of gradients should be within two powers of ten of 1. "First" and "last" mean the first and the last of the forty-eight matrices.
+Read the table by columns. Size factors should be near 1, the cosine should be well below 1, and the ratio of gradients should be between 0.01 and 100. "First" and "last" mean the first and the last of the forty-eight matrices.
 The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ by PyTorch's rule, 1 by He's rule, and $\sqrt3$ per step with skips, so $3^{1/4} \approx 1.32$ per matrix. (That is not near 1: over forty-eight matrices it makes the factor of 530,000 from above.) The other two columns are new. In plain layers images merge, and with BatchNorm alone (row *norms*) the first gradient is far larger than the last. So three of the five architectures are unhealthy, each most visibly in a different column. (The first row, with the wrong rule, is an extra.) Will training cure them?
 Before we train, we look more closely at the merging.
 
@@ -481,7 +480,7 @@ computed([of[96] for of in cosines]).claim(
 
 # %% [markdown]
 r"""
-So initialization alone does not solve the problem: the size is kept, but the network hardly distinguishes its images. Its gradient suffers as well. If the input moves a little, the gradient changes almost completely: as a function of the input it resembles
+So initialization alone does not solve the problem: the size is kept, but the network hardly distinguishes its images. The gradient of a plain network suffers as well. If the input moves a little, the gradient with respect to it changes almost completely: as a function of the input it resembles
 white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591)). Skips help against that. They also keep units distinct that would otherwise come to compute the same function
 ([Orhan and Pitkow, 2018](https://arxiv.org/abs/1701.09175)). Appendix A counts such units: [Redundant units (singularities)](A_skips.ipynb#redundant-units-singularities).
 
@@ -642,10 +641,10 @@ ended.map(lambda loss: np.log10(loss / log(10))).over_rates().claim(
 # %% [markdown]
 r"""
 **BatchNorm alone is not enough** here, although it keeps the size of the signal at every layer. After 400 steps even the network with *neither* reaches a higher accuracy, although its images had nearly merged. **Skips alone** are not hopeless, but they start
-badly. At every learning rate of the common grid, the network's huge logits make its first updates so large that they throw it off course. At learning rates that are lower by another factor of a thousand or more, it learns to classify some of the digits correctly: more than
-with BatchNorm alone, and about as many as with neither. The verdict of the card on accuracy is weak because one of its five runs diverged. At the next lower learning rate none diverged, and the accuracy was about the same. The logits of skips alone stay enormous, and a single wrong prediction costs
+badly. At all nine learning rates that every design tried, the network's huge logits make its first updates so large that they throw it off course. At learning rates at least a thousand times lower than the lowest of these nine, it learns to classify some of the digits correctly: more than
+with BatchNorm alone, and about as many as with neither. The verdict of the card on accuracy is weak because one of the five runs with skips alone diverged. At the next lower learning rate none diverged, and the accuracy was about the same. The logits of skips alone stay enormous, and a single wrong prediction costs
 hundreds of nats. So skips alone are more accurate than BatchNorm alone, but their loss is worse than that of guessing. With norms and skips
-together, accuracy hardly falls with depth. But what about the other line at the top of the figure, small branches, which has no norm?
+together, accuracy hardly falls with depth. But what about small branches? They have no norm, and theirs is the other line at the top of the figure of accuracies.
 
 ### What is wrong with BatchNorm alone
 
@@ -685,10 +684,12 @@ computed([per_layer(growth_below("batch", s)) for s in five]).claim(
 
 # %% [markdown]
 r"""
-This stack is four times as wide as our network. The card's interval does not contain the derived factor of $1.21$: the measured growth is a little faster. Appendix B finds that with 64 images, as here, [the lowest norm](B_batch.ipynb#where-batchnorms-gradient-grows) alone accounts for more than half of this excess. It also varies the input: with 1,024 images the average growth per layer is close to the derived factor, and with noise in place of images it is below that factor.
+This stack is four times as wide as our network. The card's interval does not contain the derived factor of $1.21$: the measured growth is a little faster. Appendix B, which also varies the input, finds that with 64 images, as here, [the norm of the first layer](B_batch.ipynb#where-batchnorms-gradient-grows) alone accounts for more than half of this excess.
 
 With the norm, signal and gradient are no longer mirror images as in the first figure: the signal keeps its size and the gradient grows. So one learning rate must serve a first and a last matrix whose gradients differ by powers of
-ten (the table of three numbers gives their ratio). That is probably why BatchNorm alone fails. To be sure, one would have to repair only the gradients, which we did not try. With LayerNorm there is no such growth, because the two norms subtract different means. BatchNorm's mean runs over the images of a batch. Images that point in similar directions give a unit similar values, so this mean is large, and the variance that is left to divide by is smaller than the second moment. LayerNorm's mean runs over the units of one image. The entries of $W$ have mean 0, so this mean is near 0, and there is little to
+ten (the table of three numbers gives their ratio). That is probably why BatchNorm alone fails. To be sure, one would have to repair only the gradients, which we did not try.
+
+With LayerNorm there is no such growth, because the two norms subtract different means. BatchNorm's mean runs over the images of a batch. After a ReLU no value is negative, so the signals of different images point in similar directions and give a unit similar values. This mean is therefore large, and the variance that is left to divide by is smaller than the second moment. LayerNorm's mean runs over the units of one image. The entries of $W$ have mean 0, so this mean is near 0, and there is little to
 subtract. LayerNorm therefore divides the gradient's energy by $n\sigma^2$ times the whole second moment $\frac12$. This cancels the factor of $\frac12$ from the ReLU, so the factor per layer is 1. We did not train LayerNorm alone.
 
 With BatchNorm, then, the skip saves the gradient and the norm saves the stream. Could small branches save the stream as well?
@@ -895,7 +896,7 @@ plots.table(
 # %% [markdown]
 r"""
 The first card is the fair test, and it does not show the advantage that we predicted. With tuned learning rates, five seeds show no difference between the shaken network and the one without norms. With plain BatchNorm training is faster than with
-either. The learning rates were tuned with one seed. Averaged over all five evaluation seeds, the shaken network does best at the next higher learning rate and would be faster there than the network without norms, but that would mean choosing the learning rate after seeing the result. By the table's means the noise costs about as much as the norm had gained. One would expect this if BatchNorm helped by keeping inputs still. But noise can slow training for other reasons, too, so it is no proof.
+either. The learning rates were tuned with one seed. Averaged over all five evaluation seeds, the shaken network does best at the next higher learning rate, and there it is faster than the network without norms at its tuned learning rate. But to compare at that rate would mean choosing the learning rate after seeing the result. By the table's means the noise costs about as much as the norm had gained. One would expect this if BatchNorm helped by keeping inputs still. But noise can slow training for other reasons, too, so it is no proof.
 
 The other two cards compare the networks at two fixed learning rates. At the low one, where eight layers need no norm, the shaken network trains slowest of the three. At the high one the network without norms is in trouble. The shaken network is not, although it has a
 violent shift at every step. So BatchNorm's benefit *at the high learning rate* does not require distributions that keep still, and shifting *inputs* alone do not explain the trouble of the network without norms. At the low learning rate there is no trouble to explain, and the noise only costs speed.
@@ -930,8 +931,7 @@ r"""
 ### Smoothness of the loss landscape
 
 Santurkar et al. explain the benefit by a smoother *landscape*. Take the weights at some point of the training and move along the negative gradient. How far can you go before the gradient points in a different direction? A *walk* of $\eta$ moves the weights by $\eta$ times the gradient. We walk in all three networks (no norm, BatchNorm, and shaken BatchNorm),
-trained at learning rate 0.01, at which all three learn. In the shaken network the noise is held fixed during a walk. The gradient part of a training step is a walk of 0.01, and momentum, which
-adds up about ten gradients, makes the step up to 0.1 long.
+trained at learning rate 0.01, at which all three learn. In the shaken network the noise is held fixed during a walk. Without momentum, the gradient part of a training step would be a walk of 0.01. Momentum adds up about ten gradients, so that a step can be as long as a walk of 0.1.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -982,9 +982,9 @@ whether it is the reason for those larger learning rates.
 ## Where it goes wrong
 
 **The shortcut leaves too late.** In a much-copied repository of CIFAR models the shortcut was taken *after* norm and
-rectifier, and not from the stream ([the line](https://github.com/kuangliu/pytorch-cifar/blob/e68081ee8c3830db03dada650383b7779dc5224f/models/resnet.py#L66); [issue 9](https://github.com/kuangliu/pytorch-cifar/issues/9), and the author agreed). **The ReLU overwrites the skip.** `nn.ReLU(inplace=True)`
+rectifier, and not from the stream ([the line](https://github.com/kuangliu/pytorch-cifar/blob/e68081ee8c3830db03dada650383b7779dc5224f/models/resnet.py#L66); in [issue 9](https://github.com/kuangliu/pytorch-cifar/issues/9)  the author agreed with the reader who reported it). **The ReLU overwrites the skip.** `nn.ReLU(inplace=True)`
 at the start of a branch overwrites its input. After a norm, which has made a copy, this is harmless. Without the norm it changes the *skip*, too. This happened in a
-VQ-VAE ([its line](https://github.com/rosinality/vq-vae-2-pytorch/blob/4d2dbc0e073f033675843225dd7436550f9d6a47/vqvae.py#L85), [issue](https://github.com/rosinality/vq-vae-2-pytorch/issues/60)) and in an improved ResNet ([its line](https://github.com/iduta/iresnet/blob/babdc4f5946f64905710cd64a5bd6c164a805c9e/models/iresnet.py#L78), [pull request](https://github.com/iduta/iresnet/pull/2)). Nothing crashes, but the check of exercise 1 notices:
+VQ-VAE ([its line](https://github.com/rosinality/vq-vae-2-pytorch/blob/4d2dbc0e073f033675843225dd7436550f9d6a47/vqvae.py#L85), [issue](https://github.com/rosinality/vq-vae-2-pytorch/issues/60)) and in an improved ResNet ([its line](https://github.com/iduta/iresnet/blob/babdc4f5946f64905710cd64a5bd6c164a805c9e/models/iresnet.py#L78), [pull request](https://github.com/iduta/iresnet/pull/2)). Nothing crashes, but the check of exercise 1 notices both mistakes, and it passes the harmless in-place ReLU after a norm:
 """
 
 
@@ -1032,8 +1032,7 @@ so that each step of two matrices doubles the variance: divide the branches by $
 ## Exercises
 
 **2 (by hand, 5 minutes).** (a) A stream of variance 1 passes forty-eight residual steps without norms. Each branch outputs an unrelated vector with the
-variance of its input. What is the RMS at the end, with every branch multiplied by $1/\sqrt{48}$? (b) By how many per cent may each of 96 layers
-enlarge a signal that must not more than double in all?
+variance of its input. What is the RMS at the end, with every branch multiplied by $1/\sqrt{48}$? (b) A signal passes 96 layers and may at most double in all. By how many per cent may each layer enlarge it?
 """
 
 # %% tags=["exercise"]
@@ -1059,7 +1058,7 @@ $2^{1/96} \approx 1.00725$: $0.725$ per cent per layer.
 
 </details>
 
-**3 (in code, 5 minutes).** A *leaky* rectifier passes negative values times $a$. Which standard deviation must weights with `fan_in` inputs have, so
+**3 (in code, 5 minutes).** A *leaky* rectifier multiplies negative values by $a$ and leaves positive ones as they are. Which standard deviation must weights with `fan_in` inputs have, so
 that a layer keeps the mean square?
 """
 
@@ -1117,7 +1116,7 @@ $c > 0$. Prove that in every layer below the norm the number of part (a) is 0.
 $\delta_{\ell-1} = D W_\ell^\top\delta_\ell$, so $\langle x_{\ell-1}, \delta_{\ell-1}\rangle = \langle W_\ell D x_{\ell-1}, \delta_\ell\rangle = \langle x_\ell, \delta_\ell\rangle$.
 If the signal grows by $g$ per layer, and the angle between signal and gradient stays the same, the gradient must shrink by $g$ from layer to layer upwards: the mirror.
 
-(b) The loss does not change when $x$ is multiplied by $c$. Its derivative by $c$ at 1 is $\langle x, \delta\rangle$, and so it is 0; by (a), in all layers further down, too.
+(b) Let $x$ be the input of the norm, and $\delta$ the gradient with respect to it. The loss does not change when $x$ is multiplied by $c$. Its derivative by $c$ at 1 is $\langle x, \delta\rangle$, and so it is 0; by (a), in all layers further down, too.
 Signal and gradient are at right angles there, and their sizes are free to part.
 
 </details>
