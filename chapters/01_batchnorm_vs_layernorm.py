@@ -197,7 +197,7 @@ r"""
 
 At inference there may be no batch. So during training BatchNorm keeps running averages of mean and variance. In evaluation it uses
 them and is one fixed affine map per channel. Let a channel have the values 1 and 6. Its mean is 3.5. The *biased* variance, $12.5/2 = 6.25$, normalizes
-the batch: the outputs are $-1$ and $1$. The *unbiased* variance, $12.5/(2-1) = 12.5$, goes into the buffer. The buffers of mean and variance start at 0 and 1, and change by
+the batch: the outputs are $-1$ and $1$. The *unbiased* variance, $12.5/(2-1) = 12.5$, goes into the running average. The running averages of mean and variance, which PyTorch calls *buffers*, start at 0 and 1, and change by
 
 $$\text{running} \leftarrow (1 - \text{momentum}) \cdot \text{running} + \text{momentum} \cdot \text{batch},
 \qquad \text{momentum} = 0.1,$$
@@ -316,7 +316,8 @@ channel, as gain and shift do.)
 Dividing a vector by its own length is not linear. So a stack of linear maps and LayerNorms is a nonlinear network
 ([Ni et al., 2024](https://arxiv.org/abs/2406.01255)). The smallest proof is XOR, four points that no straight line separates. Let $s = x_1 - x_2$,
 which is 0 for the two points of class 0, and $\pm1$ for the others. The linear map $z = (1 + s,\; 1 - s,\; -2)$ has mean 0 everywhere and variance
-$(6 + 2s^2)/3$. So LayerNorm sends the third feature to $-2/\sqrt 2$ in class 0, and to $-2/\sqrt{8/3}$ in class 1. Let $y_{00}$ be an output at $x = (0, 0)$, and so on. We call $y_{00} + y_{11} - y_{01} - y_{10}$ its *bend*. Affine maps have bend 0.
+$(6 + 2s^2)/3$. So LayerNorm sends the third feature to $-2/\sqrt 2$ in class 0, and to $-2/\sqrt{8/3}$ in class 1. Can BatchNorm do the same? For any
+output $y$, let $y_{00}$ be its value at $x = (0, 0)$, and so on, and call $y_{00} + y_{11} - y_{01} - y_{10}$ its *bend*. An affine map has bend 0.
 An output that solves XOR by a threshold must have a nonzero bend: $y_{00}$ and $y_{11}$ lie on one side of the threshold, $y_{01}$ and $y_{10}$ on the other.
 """
 
@@ -365,15 +366,14 @@ exact((restored - x).abs().max(), tolerance=1e-10).claim(
 
 # %% [markdown]
 r"""
-BatchNorm has no bend, because for a given batch it is one affine map per channel. It is nonlinear only through its statistics, which all examples of the batch share. LayerNorm's statistics belong to one token.
+BatchNorm has bend 0 and so cannot solve XOR: for a given batch it is one affine map per channel. It is nonlinear only through its statistics, which all examples of the batch share. LayerNorm's statistics belong to one token.
 
 ### What the sphere does for attention
 
 A query *prefers* the key that it scores highest. A key that lies between others, inside their convex hull, is preferred by no
 query: an average never exceeds all the numbers that it averages. On a sphere no point lies between others, so after LayerNorm *each* key has a query that prefers it
 ([Brody et al., 2023](https://arxiv.org/abs/2305.02582)). Exercise 4 asks for the proof. A head that projects to fewer dimensions can lose this property: appendix B counts
-[the keys that no query selects](B_batch.ipynb#keys-that-no-query-selects). And the query $\mathbf 1$, orthogonal to all keys,
-scores them alike, and returns the plain average of the values.
+[the keys that no query selects](B_batch.ipynb#keys-that-no-query-selects). The query $\mathbf 1$ is orthogonal to all keys, so it scores them alike, and attention returns the plain average of its value vectors.
 
 ## Implementation: you write it
 
@@ -437,7 +437,7 @@ the same number of images, about four times the training set, in batches of 128 
 
 <details><summary>How we tuned and evaluated</summary>
 
-For each norm and batch size we choose among seven learning rates over three decades with one seed, and evaluate with five other seeds. The seven learning rates are given for 32 images per step. For other batch sizes each of them is multiplied by the batch size over 32.
+For each norm and batch size we choose among seven learning rates over three decades with one seed, and evaluate with five other seeds. The seven learning rates are those for 32 images per step. With $B$ images per step each is multiplied by $B/32$.
 
 </details>
 """
@@ -640,7 +640,7 @@ compare("BatchNorm, ε = 0.1 | 2", "BatchNorm | 2").claim(
 
 # %% [markdown]
 r"""
-Our criterion was an interval entirely above 0.2, and the interval begins just below 0.2. Still, the wider step by itself closes most of the gap. So the sign function is at least part of the cause. By the formula a wide step has three effects: it makes the largest gradients smaller, it makes the small ones larger, and it lets the output show *how much* more of a feature an image has. We cannot say which of them helps. Appendix B asks whether [the noise of a batch](B_batch.ipynb#the-noise-of-a-batch) is good for anything.
+The card's verdict is *not seen*: the criterion asked for an interval entirely above 0.2, and the interval begins just below 0.2. Still, the wider step by itself closes most of the gap to LayerNorm. So the sign function is at least part of the cause. By the formula a wide step has three effects: it makes the largest gradients smaller, it makes the small ones larger, and it lets the output show *how much* more of a feature an image has. We cannot say which of them helps. Appendix B asks whether [the noise of a batch](B_batch.ipynb#the-noise-of-a-batch) is good for anything.
 
 ## The same batch of two in a CNN
 
@@ -735,7 +735,7 @@ behind.tuned(lacking).claim(
 
 # %% [markdown]
 r"""
-On average BatchNorm's loss is a little higher. A learning rate that is too low by a factor of $\sqrt{10}$ raises the loss with either norm by several times this difference. Shen
+On average BatchNorm's loss is a little higher, but the card's interval contains zero. A learning rate that is too low by a factor of $\sqrt{10}$ raises the loss with either norm by several times this difference. Shen
 et al. train larger models, mostly to translate, with sentences of all lengths. So the loss is no reason to avoid BatchNorm here. There is another.
 
 ### In training mode BatchNorm leaks future tokens
@@ -840,7 +840,7 @@ as more than two. In the language model, whose windows come from anywhere in the
 
 ## PowerNorm, RepBN and PRepBN
 
-Why would one still want batch statistics? In evaluation they cost nothing: BatchNorm can be folded into the next matrix, while LayerNorm must read every token. Three norms try to keep this advantage without the faults.
+Why would one still want batch statistics? In evaluation they cost nothing: BatchNorm can be folded into the next matrix, while LayerNorm must read every token. Three norms try to keep this advantage without BatchNorm's faults.
 
 - **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)) divides each feature by the root of a *running* mean square, $y = x/\sqrt{\phi}$, and subtracts nothing.
   (The authors' code first divides each token by its own root mean square, group by group.)
@@ -941,7 +941,7 @@ r"""
 ## Exercises
 
 **2 (by hand, 5 minutes).** Take $C = 2$ features that differ, and $\varepsilon = 0$. What is the LayerNorm of $[5, -3]$? How many different
-outputs are there over all inputs? And can a linear map to **two** features, LayerNorm and a threshold solve XOR?
+outputs are there over all inputs? And can a linear map to **two** features solve XOR if it is followed by LayerNorm and a threshold?
 """
 
 # %% tags=["exercise"]
