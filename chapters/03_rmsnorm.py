@@ -288,8 +288,8 @@ shares the embedding's weights must keep a copy from before the centring.
 
 </details>
 
-So one question is answered for Pre-Norm: without the subtraction no function is lost. Two questions are open. Does *training* find the function as easily? And what
-does RMSNorm save?
+So one question is answered for Pre-Norm: without the subtraction no function is lost. Two questions are open. What does RMSNorm save? And does *training* find the function as easily? We begin with
+the savings.
 
 Of the seven operations on each value (sum, subtraction, square, sum of squares, division, gain, shift) RMSNorm saves three: the sum, the subtraction and the shift. Compared with the work of a large model's matrices that is negligible. The cost of a norm
 is memory traffic: it reads a row and writes a row. A fused kernel, one GPU program for the whole norm, keeps the row on the chip between its passes, whichever
@@ -337,7 +337,7 @@ r"""
 
 The *ladder* is the grid of experiments that all chapters share: the same recipes at several model sizes, each trained long enough to be compared. LayerNorm has a gain and a shift, RMSNorm has only a gain, so the two models differ in the shift, too.
 We did not separate the effects of these two differences.
-We call two norms equal if their losses differ by less than 0.009 nats. A learning rate that is off by a factor of $\sqrt{10}$ costs more than four times as much.
+We call two norms equal if their losses differ by less than 0.009 nats. This margin is less than a quarter of what it costs to miss the learning rate by a factor of $\sqrt{10}$.
 
 <details><summary>How we tuned and evaluated</summary>
 
@@ -461,7 +461,7 @@ plain_rate, its_rate = next(iter(of_plain.where(stage="first").by("lr"))), tunin
 
 # %% [markdown]
 r"""
-With five other seeds we evaluate every learning rate from the best one without the offset to the best one with it. We train the model without the offset at the same learning rates,
+We have tuned the model with the offset with one seed, and its best learning rate is higher than that of the model without the offset. With five other seeds we now train both models at these two learning rates and at those in between,
 so that only the offset differs:
 """
 
@@ -535,8 +535,8 @@ replace(plain_test.improvement_over(test[its_rate]), estimate=cost).tuned(
 r"""
 With the offset the best learning rate is larger, though not ten times as large. For RMSNorm an offset acts like a smaller learning rate. At low learning rates the loss is higher with the offset than without it.
 At learning rates that are too high for models without the offset, the loss with the offset is lower than that of either norm without it. But even the lowest loss with the offset is higher than the lowest loss without it, and we cannot say why.
-And the best learning rate is known only as a range: among the learning rates that we evaluated with five seeds, the two highest can hardly be distinguished. So the card's interval also contains
-the uncertainty from choosing the learning rate with one seed.
+And the best learning rate is known only as a range: among the learning rates that we evaluated with five seeds, the two highest can hardly be distinguished. The card's interval allows for this: it includes
+the uncertainty that comes from choosing the learning rate with one seed.
 
 ### Do the blocks subtract the mean, or outgrow it?
 
@@ -648,7 +648,7 @@ combine(max, *(rest_at[rate] / stream_at[rate] for rate in between)).claim(
 
 # %% [markdown]
 r"""
-**The offset does not make the blocks outgrow the mean.** The rest of the stream does grow, but with the learning rate. At the same learning rate it is smaller at the end with the offset than without it: slightly at the lowest of these learning rates, and far smaller at the highest. **How much of
+**The offset does not make the blocks outgrow the mean.** The rest of the stream does grow, and it grows more at a higher learning rate, whether or not there is an offset. If two models with the same learning rate are compared after the last block, the rest is smaller in the one with the offset: slightly at the lowest of these learning rates, and far smaller at the highest. **How much of
 the mean the blocks subtract depends on the learning rate.** The first blocks remove most of the mean at a low learning rate and hardly any of it at a high one, and later blocks add some back. We did not measure whether the matrices that read the
 stream learn to ignore the mean that is left. Real embeddings have no constant of 10. The experiment shows the failure from which LayerNorm's subtraction
 protects.
@@ -896,7 +896,7 @@ r"""
 ### Training with a one-pass variance
 
 Now we train the small model of four blocks with the offset of 10. Its LayerNorms compute in float32, in bfloat16 with two passes, or in bfloat16 with one pass; nothing else is rounded. The offset is below the cliff at 16, but near $10^2$, the squared mean, bfloat16's numbers are already ½ apart. For a variance
-of 1, the computed value may be ½ or 2, and for a few characters it is 0 or less, which counts as 0. The norm then divides by $\sqrt\epsilon$, and the token becomes
+of 1, the computed value may be ½ or 2, and for the embeddings of a few characters it is 0 or less, which counts as 0. For such a character the norm divides by $\sqrt\epsilon$, and its output becomes
 about 316 times too large.
 
 | question | choices | ours |
@@ -1058,7 +1058,7 @@ exact(((twice - unrounded).abs() / ulp).max()).claim(
 
 # %% [markdown]
 r"""
-*Exploring the Transformer* prints two versions of Llama's norm, Hugging Face's and Meta's, and quotes "equivalent to T5LayerNorm". The two versions round at the same places. T5's norm rounds before the gain only if the gain itself is in half precision:
+The article series *Exploring the Transformer* prints two versions of Llama's norm, Hugging Face's and Meta's, and quotes the comment that the norm is "equivalent to T5LayerNorm". The two versions round at the same places. T5's norm rounds before the gain only if the gain itself is in half precision:
 """
 
 
@@ -1229,8 +1229,8 @@ r"""
 **4 (proof, 20 minutes).** Show that RMSNorm's statistic is safe at every mean. Let each square $x_i^2$ be computed with
 relative error at most $u$ (the result is $x_i^2(1 + \delta_i)$ with $|\delta_i| \le u$), let their sum be exact
 and its rounding cost another factor $1 + \delta$, $|\delta| \le u$. Prove that the relative error of the mean square is at
-most $2u + u^2$, whatever the $x_i$. Then show that no bound of this kind, free of the data, can hold for the one-pass
-variance.
+most $2u + u^2$, whatever the $x_i$. Then show that the one-pass variance has no such bound that is
+independent of the data.
 
 <details><summary>Hint</summary>
 
@@ -1263,7 +1263,7 @@ occurs: the mean square falls anywhere between two numbers of the format.
 - **How the number format matters.** One formula, $\frac1d\sum x_i^2 - \mu^2$, has no digits left at a mean of $2^{p/2}$ standard
   deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$: their error is the square of the rounding error of the mean.
   RMSNorm's mean square has no cliff. It is limited only by the range of the format: in float16 its squares overflow from 256 on. Ordinary
-  tokens have too little mean to reach either cliff. But at a high learning rate the stream itself can grow so large that its squares overflow in float16: the last row of the table of streams has such a stream, in the model without the offset.
+  tokens have too little mean to reach either cliff. But at a high learning rate the stream itself can grow so large that its squares overflow in float16: see the last row of the table in *Do the blocks subtract the mean, or outgrow it?*, in the column for the model without the offset.
   <!-- 03-one-pass-error-grows-as-the-square 03-one-pass-loses-the-variance 03-two-passes-and-rms-are-safe 03-bf16-layer-is-harmless-on-ordinary-activations -->
 - **How to check a port.** Check where ε is added, when the result is rounded, and whether the gain is stored as $1 + w$. A mistake in any
   of the three leaves all shapes correct. <!-- 03-eps-outside-is-steeper 03-cast-first-rounds-twice 03-checks-name-every-slip -->
@@ -1280,7 +1280,7 @@ occurs: the mean square falls anywhere between two numbers of the format.
 | a variance of zero, or a negative one | one pass, with a mean of many deviations | two passes, statistics in float32 |
 | infinities in float16 | squares beyond 65,504 | statistics in float32 |
 | a ported model differs in the last digits | a different rounding order | the order of the code that trained it |
-| gains do not move in bfloat16 | steps below half a unit in the last place of 1 | gains in float32, or stored as $1 + w$ |
+| gains do not move in bfloat16 | steps smaller than half the distance between 1 and the next number of the format | gains in float32, or stored as $1 + w$ |
 
 ## References
 
