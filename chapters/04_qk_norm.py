@@ -126,7 +126,7 @@ The *slope* is the trace of the softmax's Jacobian, $\sum_j \partial p_j/\partia
 
 ## Why logits grow
 
-Let $\hat x$ be the normalized stream and $g$ the norm's gain. Without shifts, biases and the rotation by position, a logit under Pre-Norm is
+Let $\hat x$ be the normalized stream and $g$ the norm's gain. Without shifts, biases and the rotation of queries and keys by their position (RoPE, explained under *The order of QK-Norm and RoPE*), a logit under Pre-Norm is
 
 $$\ell_{ij} = \tfrac1{\sqrt{d_k}}\,(g\odot\hat x_i)^\top\, W_q^\top W_k\, (g\odot\hat x_j).$$
 
@@ -250,7 +250,7 @@ exact(reach(rms_norm), tolerance=1e-6).claim(
 # %% [markdown]
 r"""
 One can read that QK-Norm bounds the logits by $1/\sqrt{d_k}$ and so eliminates saturation. This confuses two methods. Unit vectors without gains eliminate
-saturation, together with any sharp choice. The gains of the slider do not bring it back: with $1/\sqrt{d_k}$ the line of unit vectors ends near zero at every position. RMSNorm allows a hard choice. With gains near 1 it still keeps logits from differing by hundreds.
+saturation, together with any sharp choice. No gain on the slider brings the sharp choice back: with the factor $1/\sqrt{d_k}$, the line of unit vectors ends near zero wherever the slider stands. RMSNorm allows a sharp choice, and with gains near 1 it still keeps logits from differing by hundreds.
 
 ### Temperature
 
@@ -258,7 +258,7 @@ A cosine lies between −1 and 1. A softmax can choose only if the cosine is mul
 
 | where | the multiplier | at the start |
 | --- | --- | --- |
-| [Henry et al. (2020)](https://arxiv.org/abs/2010.04245), the first QK-Norm | one learned number per module, in place of $1/\sqrt{d_k}$ | $\log_2(T^2-T)$, with 97.5 % of the training texts shorter than $T$: 22 for $T=2048$ |
+| [Henry et al. (2020)](https://arxiv.org/abs/2010.04245), the first QK-Norm | one learned number per module, in place of $1/\sqrt{d_k}$ | $\log_2(T^2-T)$, where $T$ is chosen so that 97.5 % of the training texts are shorter: 22 for $T=2048$ |
 | Swin V2 ([Liu et al., 2022](https://arxiv.org/abs/2111.09883)) | one learned number per head | 10, later at most 100 |
 | RMSNorm, LayerNorm | $\sqrt{d_k}$, times the two gains | $\sqrt{d_k}$: 8 for $d_k=64$ |
 
@@ -311,7 +311,7 @@ r"""
 A step of length $s$ turns the matrix by an angle of about $s/\|W_q\|$, and steps orthogonal to a matrix make it longer. The norm does not stop this growth,
 but it keeps the growth out of the logits. The growth only makes $W_q$ turn more slowly.
 
-**Weight decay** does not change the logits, either: a shorter $W_q$ gives the same logits. So decay only keeps $W_q$ short, and each step still turns it. AdamW without momentum moves each of the $n$ weights by about $\eta$ per step, so the step has length $\eta\sqrt n$. On average the step is orthogonal to $W$, so by Pythagoras it adds $\eta^2n$ to $\|W\|^2$. Decay with coefficient
+Nor does **weight decay** change the logits directly: a shorter $W_q$ gives the same logits. It keeps $W_q$ short, and the shorter $W_q$ is, the further a step turns it. AdamW without momentum moves each of the $n$ weights by about $\eta$ per step, so the step has length $\eta\sqrt n$. On average the step is orthogonal to $W$, so by Pythagoras it adds $\eta^2n$ to $\|W\|^2$. Decay with coefficient
 $\lambda$ subtracts $2\eta\lambda\|W\|^2$. The two balance when the angle of a step is
 
 $$\frac{\eta\sqrt n}{\|W\|} = \sqrt{2\eta\lambda}\,.$$
@@ -477,7 +477,7 @@ costs more; chapter 09 counts the traffic of norms.
 r"""
 ## Measure
 
-The runs belong to the book's *ladder*, the grid of runs that all chapters share. Size S, which one card below calls rung S, has six blocks of width 32 with four heads, so $d_k = 8$. It trains for 3,200 steps on 20 characters per parameter, with AdamW,
+The runs belong to the book's *ladder*, the grid of runs that all chapters share. Size S (*rung S* in the original wording of one card) has six blocks of width 32 with four heads, so $d_k = 8$. It trains for 3,200 steps on 20 characters per parameter, with AdamW,
 10 % warm-up, a linear decay of the learning rate, and the gradient clipped at 1. *Pre-Norm* and *QK-Norm* both have a norm before every sublayer. QK-Norm has two more, on queries and keys.
 
 We tune each model's learning rate with seeds that we do not use for evaluation. With one tuning seed
@@ -485,13 +485,13 @@ the best learning rate is 0.01 for both models. The next figures are at ten time
 
 <details><summary>Other settings, later in this chapter</summary>
 
-The later section *Each at its own rate* tunes more carefully: it uses three tuning seeds wherever the runs of all three are complete. By these, QK-Norm's best learning rate is a little higher. That section also adds two settings: W is size S with a weight decay of 0.1 on matrices, and size M has width 64 and 6,000 steps.
+The later section *Each at its own rate* tunes more carefully: it uses three tuning seeds wherever the runs of all three are complete. That search finds a slightly higher best learning rate for QK-Norm. That section also adds two settings: W is size S with a weight decay of 0.1 on matrices, and size M has width 64 and 6,000 steps.
 
 </details>
 
 ### One rate, three models
 
-We train both models at the learning rate 0.1. The third model is Pre-Norm with a soft cap on its logits (see *Soft-capping only the logits*).
+We train both models at the learning rate 0.1. The third model is Pre-Norm with a *soft cap*: a tanh that keeps each logit between −50 and 50 (see *Soft-capping only the logits*).
 """
 
 # %%
@@ -665,7 +665,7 @@ gain. Gemma 2 uses $c = 50$ ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118
 
 | question | choices | ours |
 | --- | --- | --- |
-| How much of QK-Norm's advantage at this learning rate does a cap on the logits bring, if nothing else changes? <!-- 04-soft-cap-helps-too 04-qk-norm-beats-the-soft-cap --> | none; <!-- 0.1 --> a good part; <!-- 0.6 --> all of it | <details><summary>show</summary>A cap on the logits alone also lowers the loss, but less than QK-Norm does.</details> |
+| How much of QK-Norm's advantage over Pre-Norm at this learning rate does a cap on the logits alone achieve? <!-- 04-soft-cap-helps-too 04-qk-norm-beats-the-soft-cap --> | none; <!-- 0.1 --> a good part; <!-- 0.6 --> all of it | <details><summary>show</summary>A cap on the logits alone also lowers the loss, but less than QK-Norm does.</details> |
 """
 
 # %%
@@ -686,8 +686,7 @@ gain. Gemma 2 uses $c = 50$ ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118
 
 # %% [markdown]
 r"""
-So the logits cause a good part of the damage, but only a part. Before the cap
-the raw logits grow as they do without it. Logits far above $c$ are all mapped to about $c$, and those far below $-c$ to about $-c$. Within each group they can be neither ranked nor corrected: the slope of the tanh there is nearly zero. That may be why the cap does not repair everything, but we did not test it.
+So the logits cause a good part of the damage, but only a part. Before the cap is applied, the raw logits become huge, as they do without a cap. Logits far above $c$ are all mapped to about $c$, and those far below $-c$ to about $-c$. Within each group they can be neither ranked nor corrected: the slope of the tanh there is nearly zero. That may be why the cap does not repair everything, but we did not test it.
 Appendix C compares [Gemma 2 with Gemma 3, and a cap with and without QK-Norm](C_zoo.ipynb#gemmas-two-answers-to-large-logits).
 """
 
@@ -761,8 +760,8 @@ for where, (name, said) in strict.items():
 
 # %% [markdown]
 r"""
-With tuned learning rates the two losses are close: QK-Norm's improvement is small compared with the value of attention itself.
-With weight decay (variant W) the improvement cannot be distinguished from zero: the uncertainty about the best learning rate alone is not much smaller than the improvement. The benefit of the norm is in the right half of the figure: high learning rates become usable, though the loss there is higher than at the best rate. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure exactly that, as
+With tuned learning rates the two losses are close: QK-Norm's improvement is small compared with the loss that attention itself saves (in parentheses on the first card).
+With weight decay (variant W) the improvement cannot be distinguished from zero: the uncertainty about the best learning rate alone is not much smaller than the improvement. The benefit of the norm is in the right half of the last figure: high learning rates become usable, though the loss there is higher than at the best rate. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure exactly that, as
 *learning-rate sensitivity*, and find the same in models more than a hundred times our size.
 
 In variant W we tried only learning rates near the best one, so these runs do not show the effect of the norm at high learning rates with decay.
@@ -891,8 +890,7 @@ The page of [norms and recipes](tables.md) lists what each model normalizes.
 ## Symptoms
 
 The table shows five kinds of run after training. Each row is the mean of five seeds. *Stream grows by* is
-the RMS of the stream after the last block, divided by its RMS before the first block. With a soft cap the slope also contains the derivative of the cap, $1 - \tanh^2(\ell/c)$: weights may be spread out,
-and still no gradient passes. Appendix C shows [what still fails when logits are held](C_zoo.ipynb#logits-held-and-another-instability).
+the RMS of the stream after the last block, divided by its RMS before the first block. With a soft cap the slope also contains the derivative of the cap, $1 - \tanh^2(\ell/c)$. So weights can be spread out, and still hardly any gradient passes, as in the third row (high entropy, low slope). Appendix C shows [what still fails when logits are held](C_zoo.ipynb#logits-held-and-another-instability).
 """
 
 
@@ -1008,7 +1006,7 @@ $e^{2b} = 9000$, so $b = \tfrac12\ln 9000 \approx 4.55$. RMSNorm bounds by $\sqr
 
 </details>
 
-**3 (in code).** Write QK-Clip for heads without groups: `w_q` and `w_k` have shape (heads · d_k, dim), `largest` holds each head's largest
+**3 (in code).** Write QK-Clip for heads without groups, so that each query head has its own key head: `w_q` and `w_k` have shape (heads · d_k, dim), `largest` holds each head's largest
 logit. Return the new matrices.
 """
 
@@ -1112,7 +1110,7 @@ r"""
 ## What you now know
 
 - **Why is Pre-Norm not enough?** It normalizes the input of a gain and two matrices. Without weight decay nothing bounds their product, and the softmax puts it into an exponent. <!-- derived -->
-- **What follows from that?** At the learning rate 0.1, ten times the best, the largest logit is far more than ten times as large, and attention becomes one-hot. None of our six runs diverged, including the tuning run: the loss climbs, falls again late and only a little, and is finally higher than that of trigram counts. The
+- **What follows from that?** At the learning rate 0.1, ten times the best, the largest logit is far more than ten times as large as at the best, and attention becomes one-hot. None of our six runs diverged, including the tuning run: the loss climbs, falls again late and only a little, and is finally higher than that of trigram counts. The
   logits go on growing after the softmax is saturated. These runs do not show why the vision transformer diverged. <!-- 04-logits-outgrow-the-rate 04-entropy-collapses 04-failure-is-a-plateau 04-saturated-logits-keep-growing -->
 - **What does the norm bound?** It bounds the lengths of queries and keys. RMSNorm bounds logits by $\sqrt{d_k}$ times the largest gain of $q$ and times the largest gain of $k$. Unit vectors without gains forbid any sharp
   choice. <!-- 04-rms-allows-sharp-attention 04-unit-vectors-forbid-sharp-attention -->
