@@ -132,7 +132,7 @@ $\sigma$ have any, and their lines are flat. So the pooled map is steep in the m
 **different** size. The slider above shows this, with one token in ten larger than the rest.
 
 To measure it, let the **bend** of a map be the slope of the far entries (the hundredth with the largest absolute values) divided by the slope of the middle (the half with the smaller absolute values). A
-line has a bend of 1, and an S has a smaller one.
+line has a bend of 1. The more a map curves into an S, the *smaller* this number is.
 """
 
 # %%
@@ -402,13 +402,13 @@ We use three kinds of models. We tuned each learning rate with seeds that are no
 
 | model | training | initial α of DyT | question that it can decide |
 | --- | --- | --- | --- |
-| small text model: four blocks of width 32 | 180 steps | 1 | none of the published ones: it shows the maps of norms, and how overfitting can look like an advantage |
+| small text model: four blocks of width 32 | 180 steps | 1 | It cannot decide a published question. It shows what the maps of norms look like, and how overfitting can look like an advantage. |
 | text model of the *ladder*, the experiment grid that the book's chapters share: six blocks of width 32 | 3,200 steps, 20 characters per parameter | 1 | at this size, does DyT reach a lower loss than no norm at all, with SwiGLU and with GELU? |
 | vision transformer ([Dosovitskiy et al., 2021](https://arxiv.org/abs/2010.11929)): digits of 8×8 pixels in sixteen patches, three blocks | 400 steps | ½ | does DyT train at a rate at which blocks without norms fail? |
 
-Most published statements on DyT are about ImageNet, or about models at least a thousand times larger than ours. Six of our cards concern such statements. They show how a comparison is made, but give no verdict, because our models are too small to test these statements.
+Most published statements on DyT are about ImageNet, or about models at least a thousand times larger than ours. Six of our cards concern such statements. Our models are too small to test them, so these cards show how such a comparison is made and give no verdict.
 
-We begin with the runs on digits, since the next section also uses one of them. First we search the learning rates:
+We begin with the runs on digits, because the next section also needs those with layer norm. First we search the learning rates:
 """
 
 # %%
@@ -563,15 +563,15 @@ ladder.improvement(climbed, "dyt", "none").claim(
 
 # %% [markdown]
 r"""
-At this size DyT's loss is higher than RMSNorm's, and higher than that of the same model without norms. So these runs point the other way from our answer to the question above (*DyT reaches a lower loss*). The answer states the claim, and does not say how likely we thought it: when we preregistered the claim, we gave it a low probability (the forecast on the open card). Between Derf and DyT we detect no difference ([How we know](07_dynamic_tanh.ipynb#how-we-know) has the card).
+At this size DyT's loss is higher than RMSNorm's, and higher than that of the same model without norms. So these runs point the other way from our answer to the question above (*DyT reaches a lower loss*). In this table that answer is the sentence of the claim, and not what we expected: when we preregistered the claim, we gave it a low probability (the forecast on the open card). The second card has no verdict yet, because not all preregistered seeds have been run. Between Derf and DyT we detect no difference ([How we know](07_dynamic_tanh.ipynb#how-we-know) has the card).
 
 A paper about doing without norms needs one control above all: the same model with *no norm*, and nothing in its place.
 Six such blocks train well, if the learning rate is right and the branches start small (chapters 00 and 10). So at this depth a tanh has little
-to protect, and can be in the way. The paper reports parity for far deeper stacks, trained on billions of tokens, with $\alpha_0$ chosen by a sweep; our result says nothing about them. The public evidence closest to our size is the log of
+to protect, and can be in the way. Zhu et al. report parity for far deeper stacks, trained on billions of tokens, with $\alpha_0$ chosen by a sweep; our result says nothing about them. The public evidence closest to our size is the log of
 [nanochat](https://github.com/karpathy/nanochat/blob/92d63d4e8bb4df75c3b71618f31ddde2378b2bcd/dev/LOG.md#L7): in its twelve layers no variant of DyT beat the baseline.
 
 Now look at the right half of the figure, where most points are one run. At three times its best learning rate the stack without norms diverges. At three times their best rates DyT and Derf
-still train, presumably because the curve is bounded: however large the stream grows, the inputs of the sublayers stay small. At ten times the best rate only RMSNorm's loss is far below that of letter frequencies.
+still train, presumably because the curve is bounded: however large the stream grows, the inputs of the sublayers stay small. At ten times the best rate only RMSNorm's loss is far below that of a predictor which knows nothing but how often each character occurs.
 
 ### Why is DyT's loss higher? Three hypotheses
 
@@ -657,7 +657,7 @@ inside.measure(follow).claim(
 
 # %% [markdown]
 r"""
-About half of the entries are saturated, and the interval leaves open whether it is more than half. As for the first hypothesis, $\alpha$ has decreased from 1 in every norm, but over the norms of a model we do not see a smaller $\alpha$ where the stream is larger. So far the first hypothesis fits: we see no adaptation of $\alpha$. (Our own answer to the question above was that $\alpha$ follows one over the size of the input. These runs do not show that.) But we have not shown that the lack of adaptation raises the loss.
+About half of the entries are saturated, and the interval leaves open whether it is more than half. As for the first hypothesis, $\alpha$ has decreased from 1 in every norm, but over the norms of a model we do not see a smaller $\alpha$ where the stream is larger. So far the hypothesis fits: we see no adaptation of $\alpha$ to the individual norm. (Our own answer to the question above was that $\alpha$ follows one over the size of the input. These runs do not show that.) But we have not shown that the lack of adaptation raises the loss.
 
 The second hypothesis can be tested. If $\alpha$ starts at a quarter, fewer entries should be saturated, *provided that the stream stays as it was*. If it starts at four, more entries should be saturated. We trained the same model from both initial values. Before you look, predict three quantities from the first norm to the last: the RMS of the input, the learned $\alpha$, and the share of saturated entries.
 """
@@ -729,7 +729,7 @@ If $\alpha$ starts at a quarter, $\alpha$ and the stream compensate: little is l
 the last norms recover. In the others nearly all entries stay saturated, and only the few that are left on the slope send $\alpha$ a gradient. At the learning rate that was tuned for an initial $\alpha$ of 1, both other initial values give a higher loss, and the initial value of 4 gives a far higher one.
 
 So the loss is high where nearly all entries are saturated, as the second hypothesis says. But an initial $\alpha$ of ¼ also gives a higher loss than one of 1, and with it the share of saturated entries was not higher, so saturation does not seem to be the whole reason. The last column of the table
-speaks against the first hypothesis: $\alpha$ follows the stream best where DyT's loss is highest. Both mechanisms are real in the formulas, but we have not shown that either is the reason.
+speaks against the first hypothesis: $\alpha$ follows the stream best where DyT's loss is highest. Both mechanisms follow from the formulas, but we have not shown that either is the reason for the higher loss.
 [Verma (2026)](https://arxiv.org/abs/2604.23434) studies models of 64 million parameters. On little text 49 % of their entries are saturated, and DyT's loss is *lower* than the baseline's. On much text only 23 % are saturated, and DyT's loss is higher. There a
 larger $\alpha$ reduces the difference, whereas in our runs a fourfold initial $\alpha$ raised DyT's loss.
 
@@ -794,14 +794,14 @@ gaps["GELU"].claim(
 
 # %% [markdown]
 r"""
-With GELU, too, DyT's loss is higher than that of the model without norms, but this verdict is *weak*: it changes if a single run is left out. In the last row of the table, one run of the model without norms has a far higher loss than the others. It makes both intervals wide, so the second card cannot
+With GELU, too, DyT's loss is higher than that of the model without norms, but this verdict is *weak*. In the last row of the table, one run of the model without norms has a far higher loss than the others, higher even than DyT's with the same seed. This one run makes both intervals so wide that the first verdict changes if one of the other runs is left out, and that the second card cannot
 say how much of the difference is due to SwiGLU. Both models kept the learning rate that was chosen for them with SwiGLU. Without norms GELU may need a lower one, which we did not try.
 
-| hypothesis | test | result | open |
+| hypothesis | test | result | what remains open |
 | --- | --- | --- | --- |
-| $\alpha$ does not adapt | its correlation with 1/RMS of the input | from 1 we detect none, and from 4, where the loss is highest, $\alpha$ follows best | whether this costs anything |
+| $\alpha$ does not adapt | its correlation with 1/RMS of the input | from 1 we detect none, and from 4, where the loss is highest, $\alpha$ follows best | whether a lack of adaptation raises the loss |
 | saturation | start $\alpha$ at ¼ and at 4 | from 4 nearly all entries are saturated, and the loss is far higher; from ¼ the loss is higher, too, and we detect no change in saturation | how much of the higher loss it explains |
-| SwiGLU | GELU in its place | DyT's loss is still higher than without norms, but one seed decides this | how much of the difference is due to SwiGLU |
+| SwiGLU | GELU in its place | DyT's loss is still higher than without norms, but an outlying run makes the verdict weak | how much of the difference is due to SwiGLU |
 | smaller branches | not tested | – | everything |
 
 ### Images, and a rate that is too high
@@ -848,8 +848,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-At the high learning rate blocks without norms are hardly more accurate than guessing, and DyT is about as accurate as layer norm. At the next rate DyT's accuracy is that of guessing, too, as the last rows show (one run). Does DyT train at the high rate because it is bounded? These runs cannot tell. The blocks without norms start from Xavier's rule, and
-with small branches they tolerate higher rates (chapter 00). DyT with an initial $\alpha$ of ½ is bounded, but its branches are smaller, too, and we did not train a model with small branches and no bound. One more caution: the model *no norm* still has the ViT's last layer norm, as all three have.
+At the high learning rate blocks without norms are hardly more accurate than guessing, and DyT is about as accurate as layer norm. At the next rate DyT's accuracy is that of guessing, too, as the last rows show (one run). Does DyT train at the high rate because it is bounded? These runs cannot tell. Our blocks without norms start from Xavier's rule. With small branches they might tolerate higher rates, as residual networks do in chapter 00. DyT with an initial $\alpha$ of ½ is bounded, but its branches are smaller, too, and we did not train a model with small branches and no bound. One more caution: the model *no norm* still has the ViT's last layer norm, as all three have.
 
 ### Very little text
 
@@ -906,8 +905,7 @@ lead["own rate"].tuned(regime.untuned(searched, five)).claim(
 
 # %% [markdown]
 r"""
-Compare the card's two numbers. At 0.01 DyT's loss is lower, but for layer norm this rate is far too high: a lower rate
-lowers the loss about as much as replacing the norms by DyT does. With tuned rates the interval contains zero. DyT's advantage on this text is another one: a learning rate that is too high raises its loss less.
+Compare the card's two numbers. At 0.01 DyT's loss is lower, but for layer norm this rate is far too high: lowering the rate helps the model with layer norm about as much as replacing its norms by DyT does. With tuned rates the interval contains zero. DyT's advantage on this text is another one: a learning rate that is too high raises its loss less.
 
 ## Where it goes wrong
 
@@ -961,13 +959,13 @@ type annotation. Python then takes it for a plain class attribute and not for a 
 | symptom | cause | look at | remedy |
 | --- | --- | --- | --- |
 | DyT's loss is higher from the first steps of a language model | embeddings enter far below $1/\alpha$ | RMS of the first input | the embedding's factor $\sqrt d$ |
-| DyT's loss is higher at the end of training | a hypothesis: entries are saturated, the stream has outgrown $1/\alpha$ | `norm-maps`: share flat, RMS | a sweep of $\alpha_0$ in which you watch the stream |
+| DyT's loss is higher at the end of training | a hypothesis: entries are saturated, the stream has outgrown $1/\alpha$ | `norm-maps`: the share of saturated entries (`flat`) and the RMS | a sweep of $\alpha_0$ in which you watch the stream |
 | DyT's loss is lower on little data | at that rate the norm overfits first | each model at its tuned rate | tune both |
 
 ## Exercises
 
 **2 (by hand, 5 minutes).** A batch holds two tokens, $(1, -1, 1, -1)$ and $(1, -1, 7, -7)$. Layer norm has gain 1, shift 0 and $\epsilon = 0$. Over both
-tokens, what is the average output at the input $x = 1$, and what at $x = 7$? How many times flatter is the pooled map (output over input) out there?
+tokens, what is the average output at the input $x = 1$, and what at $x = 7$? How many times smaller (flatter) is the average output divided by the input at $x = 7$ than at $x = 1$?
 """
 
 # %% tags=["exercise"]
@@ -1075,7 +1073,7 @@ r"""
 - On text, at the one size that we trained, DyT's loss is higher than that of a norm. In a preliminary evaluation, which gives no verdict, it is higher than that of the same model without norms, too. The reported parity is that of far larger models, with
   $\alpha_0$ chosen by width. <!-- 07-ladder-dyt-against-rms-norm 07-dyt-beats-no-norm -->
 - The reason for its higher loss remains open. At the rate tuned for an initial $\alpha$ of 1, an initial $\alpha$ of 4 leaves nearly every entry saturated and raises the loss considerably. An initial $\alpha$ of a quarter raises the loss, too, and we did not see the share of saturated entries fall.
-  With GELU in place of SwiGLU, at one learning rate each, DyT's loss is again higher than that of the model without norms, though this depends on one seed. <!-- 07-smaller-first-alpha-leaves-fewer-flat 07-trained-dyt-is-saturated 07-learned-alpha-follows-scale 07-dyt-is-behind-without-swiglu-too -->
+  With GELU in place of SwiGLU, at one learning rate each, DyT's loss is again higher than that of the model without norms, though an outlying run makes this verdict weak. <!-- 07-smaller-first-alpha-leaves-fewer-flat 07-trained-dyt-is-saturated 07-learned-alpha-follows-scale 07-dyt-is-behind-without-swiglu-too -->
 - An advantage on little data must survive the tuning of both methods. Our runs did not show that it does. <!-- 07-scarce-data-each-tuned -->
 - BHyT contains a norm. <!-- 07-bhyt-is-a-small-rms-norm -->
 
