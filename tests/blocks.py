@@ -65,7 +65,7 @@ WRONG_STEPS = [
     ("ngpt", lambda h, f, alpha: unit(h + alpha * unit(f(h))), ""),
     ("ngpt", lambda h, f, alpha: h + alpha * (unit(f(h)) - h), "not renormalized"),
     ("ngpt", lambda h, f, alpha: unit(h + alpha * (f(h) - h)), "write is not normalized"),
-    ("ngpt", lambda h, f, alpha: unit(alpha * h + (1 - alpha) * unit(f(h))), "weighs the old stream"),
+    ("ngpt", lambda h, f, alpha: unit(alpha * h + (1 - alpha) * unit(f(h))), "weighs the old"),
     ("resnet-v1", lambda x, f, norm: torch.relu(x + f(x)), "the norm is missing"),
     ("resnet-v2", lambda x, f, norm: torch.relu(x + norm(f(x))), "the recipe 'resnet-v1'"),
     ("resnet-v2", lambda x, f, norm: x + f(norm(torch.relu(x))), "before the norm"),
