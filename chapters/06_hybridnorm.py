@@ -111,11 +111,11 @@ r"""
 ## The idea: one norm, moved onto the stream
 
 For each placement the paper trains one language model of 550 million parameters on 400 billion tokens. On the C4 corpus the perplexity is 20.30 for Pre-Norm, 20.00 for HybridNorm, and 19.85 for
-*HybridNorm\**, whose first block differs ([Table 4](https://arxiv.org/abs/2503.04598), early version). Perplexity is the exponential of the loss per token, so HybridNorm's loss is lower
+*HybridNorm\**, whose first block differs ([Table 4](https://arxiv.org/abs/2503.04598) of the paper's early version, like all its tables in this chapter). Perplexity is the exponential of the loss per token, so HybridNorm's loss is lower
 than Pre-Norm's by $\ln(20.30/20.00) = 0.0149$ nats. Each row of the table is one run at one learning rate,
 and the paper describes its initialization in more than one way.
 
-An example shows what the placements do. Let a token be $x = (2, 0, 2, 0)$. Attention writes $a = (1, 1, -1, -1)$, so $y = x + a = (3, 1, 1, -1)$, whose mean square is
+For example, let a token be $x = (2, 0, 2, 0)$. Attention writes $a = (1, 1, -1, -1)$, so $y = x + a = (3, 1, 1, -1)$, whose mean square is
 $(9 + 1 + 1 + 1)/4 = 3$. RMSNorm turns it into $N(y) = y/\sqrt3$. Let the feed-forward layer write $f = (1, 0, 0, 1)$. Three placements
 differ in how they combine these vectors:
 
@@ -146,8 +146,8 @@ Two related recipes appear throughout the chapter. HybridNorm\* changes the firs
 $Y = X + \mathrm{MHA}_{QKV}(N(X))$ and $X' = Y + \mathrm{FFN}(N(Y))$. QKV-Pre has HybridNorm's attention and Pre-Norm's
 feed-forward sublayer: $Y = X + \mathrm{MHA}_{QKV}(X)$, $X' = Y + \mathrm{FFN}(N(Y))$. It is the fairest baseline, because it differs from HybridNorm only in the skip of the second half.
 
-The paper's name for the second half, "Post-Norm in the FFN", is misleading. A classical Post-Norm block has two norms on the stream: one after attention and, in $N(Y + \mathrm{FFN}(Y))$, one after the *feed-forward* layer.
-HybridNorm's norm on the stream is the one that classically follows *attention*, and the one after the feed-forward is missing.
+The paper's name for the second half, "Post-Norm in the FFN", is misleading. A classical Post-Norm block has a norm on the stream after attention and, in $N(Y + \mathrm{FFN}(Y))$, one after the *feed-forward* layer.
+HybridNorm has the one after *attention*, and the one after the feed-forward is missing.
 So where this paper writes "Post" for a half, read $X' = N(Y) + \mathrm{FFN}(N(Y))$: skip and branch both read the normalized stream.
 
 A norm ignores the scale of its input: $N(tXW) = N(XW)$ for $t > 0$, if $\epsilon = 0$. This has two consequences. The second half is invariant to the scale of $Y$, as the card below tests. And attention, which normalizes queries, keys and values, computes the same output for every scale of
@@ -189,7 +189,7 @@ $W_Q, W_K, W_V$. So
 
 $$\text{Pre-QKV-Post} \equiv \text{HybridNorm}, \qquad \text{Pre-QKV-Pre} \equiv \text{QKV-Pre}:$$
 
-each pair can compute exactly the same functions. For the same reason HybridNorm\*'s first block is, as a function, a QKV-Pre block. The first card below tests this, and the second asks which rows of Table 4 are better than HybridNorm's.
+the two recipes of each pair can compute exactly the same functions. For the same reason HybridNorm\*'s first block is, as a function, a QKV-Pre block. The first card below tests this, and the second asks which rows of Table 4 are better than HybridNorm's.
 """
 
 # %%
@@ -240,13 +240,13 @@ r"""
 In the published table, Pre-QKV-Post has a perplexity of 20.13, and HybridNorm, which can compute the same functions, has 20.00. Pre-QKV-Pre has 19.97, and QKV-Pre has 19.96
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The recipes of this second pair are the two that the last card counts as better than plain HybridNorm on C4.
 
-Within a pair, results can differ only because the gains
+If both rows of a pair start from the same initialization, which [the paper leaves open](06_hybridnorm.ipynb#other-initializations), their results can differ only because the gains
 train differently, because of $\epsilon$ and by chance. Yet the rows of the first pair differ by $\ln(20.13/20.00) = 0.0065$ nats per
 token. That is nearly half of HybridNorm's whole improvement over Pre-Norm, $0.0149$ nats.
 
 ### How much of a token is left
 
-How much of a token is still in the stream after several sublayers? This depends on how large the token was at first. Before training, let embeddings have RMS $c$, and let every sublayer output have an RMS $w$ well below 1, at
+How much of a token is still in the stream after several sublayers depends on how large it was at first. Before training, let embeddings have RMS $c$, and let every sublayer output have an RMS $w$ well below 1, at
 right angles to everything else. After $m$ sublayers Pre-Norm's stream has the mean square $c^2 + m\,w^2$, and the cosine between the stream and the
 token's own embedding is
 
@@ -256,7 +256,7 @@ In HybridNorm only *one* output competes with the embedding. Then the first norm
 RMS 1, and from there on an output of RMS $w$ is small in comparison. In HybridNorm\* three outputs compete: the two of its first block and that of the second block's
 attention. An embedding of RMS 1 is large compared with an output under all these recipes. A small embedding is not, and it drowns in the outputs that compete with it.
 
-The next figure shows the cosine in models that have not been trained. Move the slider:
+The next figure shows the cosine in untrained models. Move the slider:
 """
 
 # %%
@@ -377,7 +377,7 @@ exact(off.abs().max(), tolerance=1e-10).claim(
 r"""
 ## Measure
 
-Before we compare recipes, we check that the models are trained long enough. Then we ask which of HybridNorm's changes lowers the loss, and whether the answer depends on the size of the embeddings, on the initialization and on depth.
+Before we compare recipes, we check that the models are trained long enough.
 """
 
 # %% [markdown]
@@ -425,7 +425,7 @@ two decades of learning rates, minus the loss at the best one.
 
 <details><summary>The other columns</summary>
 
-For each model size *rate* is the learning rate, *n* the number of evaluation runs, and *test* their mean test loss. The column *tuned* is the uncertainty, in nats, that remains after tuning the learning rate. D and D24 are size S with 12 and 24 blocks.
+The column *arm* has the name in `labkit`. For each model size *rate* is the learning rate, *n* the number of evaluation runs, and *test* their mean test loss. The column *tuned* is the uncertainty, in nats, that remains after tuning the learning rate. D and D24 are size S with 12 and 24 blocks.
 
 </details>
 """
@@ -463,12 +463,12 @@ ladder.improvement(climbed, "hybrid").claim(
 
 # %% [markdown]
 r"""
-At size M HybridNorm's loss is lower than Pre-Norm's. At size S the interval contains zero. Our models are far smaller than the paper's, so the card gives no verdict on Table 4 and is marked *out of range*.
+At size M HybridNorm's loss is lower than Pre-Norm's. At size S the interval contains zero, and with 24 blocks (D24 in the table) HybridNorm's loss is higher. Our models are far smaller than the paper's, so the card gives no verdict on Table 4 and is marked *out of range*.
 
-Where does the improvement come from? There are four possible sources, which we examine in turn. The cards are for embeddings of RMS 1 unless they say otherwise, and a table after the fourth source has the small embeddings as well.
+The improvement may have four sources. The cards are for embeddings of RMS 1 unless they say otherwise, and a table after the fourth source has the small embeddings as well. Source 2 is tested with QKV-Pre and Pre-Norm, source 3 with HybridNorm\* and QKV-Pre, and source 4 with HybridNorm\* and HybridNorm. Each pair differs in nothing else.
 
 **1. Chance.** The two pairs of rows in Table 4 that can compute the same functions differ by 0.0065 and 0.0005 nats ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With one run per row,
-chance, $\epsilon$ and a redundant gain together can amount to nearly half of the improvement. The table alone cannot rule out chance. Several seeds per recipe can, and all our comparisons have them.
+chance, $\epsilon$, a redundant gain and perhaps the initialization together can amount to nearly half of the improvement. The table alone cannot rule out chance. Several seeds per recipe can, and all our comparisons have them.
 
 **2. The norms inside attention.** QKV-Pre makes this change alone. Its published perplexity is 19.96, *lower* than plain HybridNorm's. The row Pre-QK-Pre, with norms on queries and keys only, has 20.22
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). We compare QKV-Pre first with Pre-Norm, then with Pre-Norm that has norms on queries and keys:
@@ -497,12 +497,12 @@ for arm, over, name, words, gap in (
 # %% [markdown]
 r"""
 QKV-Pre reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to this: at both sizes the interval of the second card contains zero.
-The improvement is small compared with the value of attention itself, as the row without attention in the table above shows. It is larger at learning rates that are too high (chapter 04). All sixteen rows of Table 4 are in appendix E: [Table 4: sixteen placements](E_hybridnorm.ipynb#table-4-sixteen-placements).
+QKV-Pre's improvement is small compared with what attention itself contributes, as the row without attention in the table above shows. At learning rates that are too high the improvement is larger (chapter 04). All sixteen rows of Table 4 are in appendix E: [Table 4: sixteen placements](E_hybridnorm.ipynb#table-4-sixteen-placements).
 
 **3. The norm on the stream.** In the paper, its effect depends on the order of the changes. If norms on queries, keys and values are there already, it improves nothing: the perplexity is 19.96 without it (QKV-Pre) and 20.00 with it (HybridNorm). If it is added to plain Pre-Norm, which gives the row Pre-Post, it brings half of the improvement, from 20.30 to 20.15
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [both orders](E_hybridnorm.ipynb#table-4-sixteen-placements).
 
-What does this norm add here to norms inside attention? We compare QKV-Pre with HybridNorm\*, the best case for the norm. Their first blocks can compute the same functions, so the two recipes differ only in the norm on the stream. The first card is for embeddings of RMS 1, and the second, at size S only, for embeddings of RMS $0.014$:
+What does this norm add to norms inside attention? We compare QKV-Pre with HybridNorm\*, which has the lower perplexity of the paper's two HybridNorms. Their first blocks can compute the same functions, so the two recipes differ only in the norm on the stream of the later blocks. The first card is for embeddings of RMS 1, and the second, at size S only, for embeddings of RMS $0.014$:
 """
 
 # %%
@@ -526,7 +526,7 @@ ladder.improvement(climbed, "hybrid*" + small_in, "qkv-pre" + small_in).claim(
 r"""
 With large embeddings we see no benefit of the norm on the stream: at size S, QKV-Pre's loss is lower than HybridNorm\*'s, and at size M the interval contains zero. With small embeddings, HybridNorm\*'s loss is lower.
 
-**4. The first block.** It is the last step of each line in the second figure, from plain HybridNorm to HybridNorm\*. Appendix C has [other first blocks](C_zoo.ipynb#first-blocks). The next table lists the improvement at each step, for the paper and for our three sizes of embeddings:
+**4. The first block.** This change is the last step of each line in the second figure. Appendix C has [other first blocks](C_zoo.ipynb#first-blocks). The next table lists the improvement at each step, for the paper and for our three sizes of embeddings:
 """
 
 
@@ -547,13 +547,12 @@ plots.table(
 r"""
 For the first block (HybridNorm to HybridNorm\*) all three of our intervals contain zero.
 
-With small embeddings the whole improvement, from Pre-Norm to HybridNorm\* (the last row of the table), is about as large as the published one. But the steps that add up to it are not the published steps. In the paper the step from
-QKV-Pre to HybridNorm, which puts a norm on the stream, brought nothing, whereas with our smallest embeddings it seems to lower the loss. So we have not found the source of the paper's improvement. Our intervals are
+With small embeddings the whole improvement, from Pre-Norm to HybridNorm\* (the last row), is about as large as the published one. But the steps that add up to it are not the published steps. In the paper the norm on the stream brought nothing, whereas with our smallest embeddings it seems to lower the loss. So we have not found the source of the paper's improvement. Our intervals are
 wide: no single step is known well, and with small embeddings we trained only size S.
 
 ### How large a token enters
 
-Our results depend on the size of the embeddings, and the paper's embeddings are small. The authors draw them with RMS 0.014
+Our results depend on the size of the embeddings, and the embeddings in the authors' code are small. It draws them with RMS 0.014
 ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805)), by the rule $1/\sqrt{2.5\,d}$ for a width of 2,048. At Table 4's width of 1,536 the
 rule gives a little more, and at our width of 32 it gives $1/\sqrt{80}$, a ninth.
 
@@ -677,7 +676,7 @@ less["RMS 0.014"].claim(
 
 # %% [markdown]
 r"""
-Small embeddings cost most in the two recipes without a norm on the stream. As long as a fixed multiplier keeps embeddings small, the norm does not make them better than large ones: it *repairs* at least a part of the loss that they cost. If embeddings are multiplied by $\sqrt d$, or normalized, there is less to repair.
+Small embeddings cost most in the two recipes without a norm on the stream. As long as a fixed multiplier keeps embeddings small, the norm does not make them better than large ones: it *repairs* at least a part of the damage, the increase in loss due to small embeddings. If embeddings are multiplied by $\sqrt d$, or normalized, there is less to repair.
 
 The cosine in the slider's figure does not predict the order of the two recipes with a norm on the stream. HybridNorm\* preserves less of a small embedding than
 HybridNorm does, and yet we did not find its loss to be higher.
@@ -686,7 +685,7 @@ HybridNorm does, and yet we did not find its loss to be higher.
 
 Does this repair explain the improvement at 550 million parameters? Table 4 speaks against it: by the code's rule its embeddings enter small, and yet the norm on the stream brought nothing.
 
-But there is a difference: the paper's embeddings are drawn small and can grow, whereas ours are multiplied by a fixed number. So we also trained the four recipes with small embeddings that can grow. Their weights are drawn $0.014$ times as large as those of our embeddings of RMS 1, and the only multiplier is $\sqrt d$. At step 0 the network is the same as the one with the small fixed multiplier. Only its training differs.
+But the paper's embeddings are drawn small and can grow, whereas ours are multiplied by a fixed number. So we also trained the four recipes with small embeddings that can grow. Their weights are drawn $0.014$ times as large as those of our embeddings of RMS 1, and the only multiplier is $\sqrt d$. At step 0 the network is the one with the small fixed multiplier. Only its training differs.
 """
 
 
@@ -735,7 +734,7 @@ ladder.improvement(climbed, "hybrid" + growing, "hybrid").claim(
 
 # %% [markdown]
 r"""
-The next table repeats the steps with embeddings of RMS 1, with small ones that are multiplied by a fixed number, and with small ones that can grow:
+The next table lists the improvement at each step for embeddings of RMS 1, for small ones that are multiplied by a fixed number, and for small ones that can grow:
 """
 
 # %%
@@ -754,12 +753,12 @@ plots.table(
 r"""
 The embeddings do grow: after training they enter with an RMS near 1 or above, as the first of this section's three cards says. HybridNorm's loss is still lower than Pre-Norm's, so HybridNorm's improvement does not need the fixed multiplier.
 
-But the parts of the improvement differ even more from the published ones. In the paper, the step from QKV-Pre to HybridNorm, which puts a norm on the stream, brought nothing. Here, judging by the means, it accounts for the whole improvement. So the fixed multiplier does not explain why our table and the paper's disagree.
-Other differences remain. The released code ties the output matrix to the embedding, Table 4 has one learning rate for all rows, and for most rows the initialization is not named. Our embeddings are multiplied by $\sqrt d$, so a step of Adam moves them $\sqrt d$ times as far. We tested none of these differences with embeddings that grow.
+But the parts of the improvement differ even more from the published ones. In the paper, the norm on the stream brought nothing. Here, judging by the means, it accounts for the whole improvement. So the fixed multiplier does not explain why our table and the paper's disagree.
+[How we know](06_hybridnorm.ipynb#how-we-know) lists other differences. One more is that our embeddings are multiplied by $\sqrt d$, so a step of Adam moves them $\sqrt d$ times as far. We tested none of these differences with embeddings that grow.
 
-How much small embeddings cost Pre-Norm depends on the fixed multiplier. With the multiplier, Pre-Norm's mean loss is higher than with embeddings of RMS 1. With embeddings that are drawn small and can grow it is not: the last number in the third card's sentence, Pre-Norm's loss with large embeddings minus that with small ones, is not negative.
+How much small embeddings cost Pre-Norm depends on the fixed multiplier. With the multiplier, Pre-Norm's mean loss is higher than with embeddings of RMS 1. If the small embeddings can grow, it is not higher: the last number in the third card's sentence (the loss with large embeddings minus that with small ones) is not negative.
 
-We had not expected the main result of the third card. With embeddings that are drawn small and can grow, HybridNorm reaches a lower loss than with embeddings of RMS 1, and the difference is larger than that between most recipes of this book. We do not know why. So the way in which embeddings enter is a part of the recipe, although no drawing of a block shows it.
+We had not expected the main result of the third card. With embeddings that are drawn small and can grow, HybridNorm reaches a lower loss than with embeddings of RMS 1, and the difference is larger than that between most recipes of this book. We do not know why.
 """
 
 # %% tags=["mechanism", "remove-cell"]
@@ -818,12 +817,12 @@ ladder.improvement(climbed, "hybrid, xavier", "pre, xavier").claim(
 r"""
 From Xavier's weights HybridNorm's loss is higher than Pre-Norm's, and from depth-scaled ones the interval contains zero. In the paper's Table 3, too, the sign changes:
 
-| perplexity on C4 in Table 3 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), early version) | Normal | Depth-Scaled | Megatron |
+| perplexity on C4 in Table 3 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) | Normal | Depth-Scaled | Megatron |
 | --- | --: | --: | --: |
 | Pre-Norm | 20.29 | 20.49 | 20.44 |
 | HybridNorm | 20.44 | 20.40 | 20.00 |
 
-From Normal weights Pre-Norm is *better*. From Megatron's weights HybridNorm is better. But in Table 4 Pre-Norm has 20.30, not 20.44. Section 4.4 explains this difference: for Table 4 each
+But in Table 4 Pre-Norm has 20.30, not 20.44. Section 4.4 of the paper explains this difference: for Table 4 each
 of the two recipes was given the initialization that suits it, Pre-Norm the Normal one and HybridNorm Megatron's ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The initialization of the other rows is not stated. So the
 first step of Table 4, from Pre-Norm to QKV-Pre, may change the initialization as well as the norms.
 
@@ -833,7 +832,7 @@ its whole improvement over Pre-Norm in Table 4, from 20.30 to 20.00 ([Zhuo et al
 ### Twelve blocks
 
 In Table 5 the models have 29 layers instead of 16. Post-Norm diverges, and the perplexities are 19.88 for Pre-Norm, 19.67 for HybridNorm and 19.52 for HybridNorm\*
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), early version). All these models start from the authors' initialization. Is it the recipe that lets deep models train, or is it the
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The paper's Table 7 says that they all start from Megatron's weights, and section 4.4 says Normal for Pre-Norm. None starts from Xavier's. Is it the recipe that lets deep models train, or is it the
 initialization?
 
 We trained twelve blocks for a hundred steps at one learning rate, from Xavier's weights and from Megatron's. So short a training cannot rank the recipes. It does show which models start to learn and which are *stuck*: their loss stays at that of letter frequencies (a predictor that knows only how often each character occurs), as Post-Norm's did in chapter 02.
@@ -955,7 +954,7 @@ many heads, a mask and rotation:
 
 $$\langle W, \nabla_W\mathcal L\rangle = 0, \qquad \nabla\mathcal L(tW) = \tfrac1t\,\nabla\mathcal L(W) \quad (t > 0).$$
 
-The size of these matrices does not change the function. It acts like a learning rate: a large $W$ turns slowly. This is one reason why a
+The size of these matrices does not change the function. But a larger $W$ turns more slowly, as if the learning rate were lower. This is one reason why a
 ranking depends on initialization and learning rate.
 """
 
@@ -992,7 +991,7 @@ r"""
 looks healthy: it is that of QKV-Pre, the second point of the second figure.
 
 **The pseudo-code.** Algorithm 1 (early version) splits the projections into `q, k, v` and writes `q, k, v = q.view(b, s, h, dk)`. Typed as printed, this line
-unpacks the *queries* along the batch dimension. With two examples Python raises an error. With three examples, example 0 serves as queries, example 1 as keys, and example 2 as values.
+unpacks the *queries* along the batch dimension. Unless the batch has exactly three examples, Python raises an error. With three, example 0 serves as queries, example 1 as keys, and example 2 as values.
 """
 
 
@@ -1040,7 +1039,7 @@ r"""
 override on the command line of the authors' code. Without it, the code's configuration trains plain HybridNorm. In your own code, pass each block its index: otherwise every block is built like the
 first one.
 
-**The norms inside attention** have three typical mistakes: they run over the full width and not over each head, they come after the rotation and not before it, or the values have none.
+Three mistakes are typical of the **norms inside attention**: they run over the full width and not over each head, they come after the rotation and not before it, or the values have none.
 
 We give the book's checker eight wrong blocks, and tell it which recipe each is meant to be:
 """
@@ -1123,14 +1122,14 @@ input norm. Show that without its input norm it computes a different function.
 </details>
 <details><summary>Solution</summary>
 
-(a) HybridNorm\* reads $N(X) = g\odot X/\mathrm{rms}(X)$. For a query, $N(X)\,W_Q = \tfrac1{\mathrm{rms}(X)}\,X\,\mathrm{diag}(g)\,W_Q$, and the norm on the query cancels the positive factor. So $W_Q' = \mathrm{diag}(g)\,W_Q$ gives
+(a) The attention of HybridNorm\*'s first block reads $N(X) = g\odot X/\mathrm{rms}(X)$. For a query, $N(X)\,W_Q = \tfrac1{\mathrm{rms}(X)}\,X\,\mathrm{diag}(g)\,W_Q$, and the norm on the query cancels the positive factor. So $W_Q' = \mathrm{diag}(g)\,W_Q$ gives
 the same normalized queries without the input norm. The same holds for keys and values. The feed-forward sublayers are the same. $\square$
 
 (b) A single token attends to itself with weight 1, so attention writes $N(X)\,W_VW_O$ with the input norm and $X\,W_VW_O$ without. If $X$ is doubled, the first output stays as it is, and the second doubles. $\square$
 
 </details>
 
-**4 (open).** Post-Norm has two norms on the stream in a block. How much do small embeddings cost it? Predict an answer from the formula for the cosine of stream and embedding, then run three
+**4 (open).** Post-Norm has two norms on the stream in a block. How much do small embeddings cost it? (The cell uses the learning rate that was tuned for Post-Norm with embeddings of RMS 1.) Predict an answer from the formula for the cosine of stream and embedding, then run three
 seeds, each of which takes a minute or so.
 """
 
@@ -1148,7 +1147,7 @@ r"""
 
 ### The setting, line by line
 
-The next table compares our settings with those of Table 7 in the paper's early version and those of the released code. That code is [commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805), with the configuration of the
+The next table compares our settings with those of the paper's Table 7 and those of the released code. That code is [commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805), with the configuration of the
 dense model of 1.2 billion parameters. It does not contain the configurations of the models in Table 4.
 """
 
@@ -1177,9 +1176,9 @@ These results of the paper are beyond the range of our models:
 
 | [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598) | says | out of range here, because |
 | --- | --- | --- |
-| Table 4, early version | QK-Post diverges | 400 billion tokens are 95,367 steps; it may diverge at any of them ([3,200 steps](E_hybridnorm.ipynb#table-4-sixteen-placements)) |
-| Table 2, early version | HybridNorm\* is better in a mixture of experts of 6.9B: average 66.12 against 64.95 | size; a small mixture is in [appendix E](E_hybridnorm.ipynb#a-mixture-of-experts) |
-| Table 5, early version | HybridNorm\* has 19.52 at 29 layers | 29 layers; twelve and 24 blocks are in [appendix E](E_hybridnorm.ipynb#table-5-depth) |
+| Table 4 | QK-Post diverges | it may diverge at any of the 95,367 steps that 400 billion tokens take; [ours has 3,200](E_hybridnorm.ipynb#table-4-sixteen-placements) |
+| Table 2 | HybridNorm\* is better in a mixture of experts of 6.9B: average 66.12 against 64.95 | size; a small mixture is in [appendix E](E_hybridnorm.ipynb#a-mixture-of-experts) |
+| Table 5 | HybridNorm\* has 19.52 at 29 layers | 29 layers; twelve and 24 blocks are in [appendix E](E_hybridnorm.ipynb#table-5-depth) |
 | version 4 | 7B: the paper's recipe, with one more norm, has a loss of 2.430, and Pre-Norm has 2.469. 1.2B: averaged over benchmarks, plain HybridNorm has 59.18, *below* Pre-Norm's 59.56, and HybridNorm\* has 60.67 | size, benchmarks |
 """
 
@@ -1190,26 +1189,26 @@ r"""
 - **Which change accounts for the improvement?** In the published table, the norms inside attention account for $\ln(20.30/19.96) = 0.017$ of $\ln(20.30/19.85) = 0.022$ nats
   ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)), unless that step changed the initialization, too. The other two steps are about as small as the difference between two rows that can compute the same functions. <!-- derived -->
 - With large embeddings, in our small models, the norms inside attention account for it, too. QKV-Pre, which has all three of them and no norm on the stream, reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to that. HybridNorm's loss is lower than Pre-Norm's at size M, and at size S the interval contains zero. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
-- With embeddings that a fixed factor keeps small, the norm on the stream accounts for a part of the improvement: it recovers some of the loss that they cost. Both small RMS values show this, at size S only. We did not train a larger model with small embeddings, and the runs do not settle how much each step contributes. The embedding can also be repaired instead.
+- With embeddings that a fixed factor keeps small, the norm on the stream accounts for a part of the improvement: it recovers some of the loss that they cost. Both small RMS values show this, at size S only (we trained no larger model with small embeddings). The runs do not settle how much each step contributes. The embedding can be repaired instead.
   <!-- 06-small-embeddings-cost-pre-norm 06-a-norm-on-the-stream-saves-small-tokens -->
 - Embeddings that are drawn small and can grow do grow. In a preliminary evaluation at size S HybridNorm's loss is still lower than Pre-Norm's. It is also lower than HybridNorm's own loss with large embeddings, so the way in which embeddings enter is a part of the recipe. We tried one RMS.
   <!-- 06-hybrid-ahead-where-tokens-grow 06-star-ahead-where-tokens-grow 06-hybrid-gains-where-tokens-grow -->
 - **Why?** We think that a norm on the stream enlarges a small token before later outputs drown it. But HybridNorm\* keeps less of the token than HybridNorm does, and we did not find its loss to be higher, so this may not be the whole reason. <!-- derived -->
 - **Would HybridNorm be better in another setting?** Not from every initialization. From Xavier's weights, in a preliminary evaluation at size S, its loss is higher than Pre-Norm's, and in the paper's Table 3, too, the sign changes with the initialization. <!-- 06-hybrid-behind-from-xavier 06-depth-scaled-lead -->
-- Nor is HybridNorm better at every depth. With embeddings of RMS 1 and width 32 we detect no improvement at six or twelve blocks. At 24 blocks, trained on only 5.4 characters per parameter, HybridNorm\*'s loss is higher than Pre-Norm's ([appendix E](E_hybridnorm.ipynb#table-5-depth)). <!-- 06-each-at-its-own -->
+- Nor is HybridNorm better at every depth. With embeddings of RMS 1 and width 32 we detect no improvement at six or twelve blocks. At 24 blocks, trained on only 5.4 characters per parameter, the losses of both HybridNorm and HybridNorm\* are higher than Pre-Norm's ([appendix E](E_hybridnorm.ipynb#table-5-depth)). <!-- 06-each-at-its-own -->
 - One learning rate for all favours the recipes that it suits. Ask of every ranking: from which initialization,
   with which embeddings, at which learning rates, and with how many runs per row? <!-- derived -->
 - Attention with its own norms is invariant to the scale of its input. So some rows of the table can compute the same functions, and their differences show how little a single run per row can tell. <!-- 06-rows-that-are-one-function -->
 - The gradient of $W_Q$, $W_K$ or $W_V$ is orthogonal to the matrix, so the size of the matrix acts like a learning rate. This is one reason why a ranking depends on initialization and learning rate. <!-- 06-gradient-is-orthogonal -->
 - From Xavier's weights twelve blocks of HybridNorm start to learn late. After 100 steps they look stuck, but after 400 steps they do not. Train longer before you call a run stuck. <!-- 06-deep-hybrid-gets-stuck-from-xavier 06-deep-hybrid-is-late-not-stuck -->
-- Pseudo-code is not code: type it in, and let a check read it. <!-- 06-printed-code-mixes-examples 06-mistakes-are-caught -->
+- Pseudo-code is not code: type it in, and run a check on it. <!-- 06-printed-code-mixes-examples 06-mistakes-are-caught -->
 
 ## To carry away
 
 - **Equations.** $Y = X + \mathrm{MHA}_{QKV}(X)$ with norms on queries, keys and values; $X' = N(Y) + \mathrm{FFN}(N(Y))$.
 - **Variant.** HybridNorm\*: the first block has Pre-Norm's input norm, too, and Pre-Norm's feed-forward sublayer.
-- **When to use it.** Use HybridNorm if embeddings enter the stream with a small RMS. Compare it with QKV-Pre, which has the same attention.
-- **Cost.** It adds three small norms in attention. Its improvement depends on initialization and embeddings.
+- **When to use it.** First let small embeddings grow, or enlarge them. If they still enter with a small RMS, try HybridNorm, and compare it with QKV-Pre, which has the same attention. With such embeddings we trained our smallest size only.
+- **Cost.** It adds three small norms in attention.
 
 | symptom | cause | remedy |
 | --- | --- | --- |
