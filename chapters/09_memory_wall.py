@@ -17,7 +17,7 @@ per cent of a decoding step. Do norms take a quarter of the time or half a per c
 <details><summary>In short (contains spoilers)</summary>
 
 - A norm does little arithmetic and moves many bytes. A large norm waits for memory, and a small norm waits for its kernel to start.
-- So the cost depends on the program more than on the formula. A norm that runs operation by operation goes to memory many times, and a norm in one kernel goes once. With many rows LayerNorm in one kernel moves as many bytes as RMSNorm.
+- So the cost depends on the program more than on the formula. A norm that runs operation by operation goes to memory many times, and a norm in one kernel goes once.
 - In a whole training step at width 1,024, compiling the plain model saved more time than any library of norm kernels did without a compiler.
 - Single norms were timed on an H100 and training steps on an H200. Times of decoding are estimates.
 
@@ -100,14 +100,14 @@ plots.explore(
 r"""
 ## The idea: count the bytes
 
-Both numbers are about a few lines of algebra. Most of the difference can come from the program. A GPU starts **kernels**, programs that run as one piece: one for each operation, or one for all.
+Both numbers are about a few lines of algebra. Most of the difference can come from the program that computes these lines. On a GPU a program is a sequence of **kernels**, each of which starts and runs as one piece. A norm can be one kernel for each operation (it then runs *in steps*, or *unfused*), or one for all (*fused*).
 
-We follow one row: a token of the first figure's model, $d = 4096$ values in bfloat16. An RMSNorm in one kernel reads $4096\cdot2 = 8{,}192$ bytes and writes the same number. We leave out the gain, which many rows share. It squares, adds,
+We follow one row: a token of the first figure's model, $d = 4096$ values in bfloat16. An RMSNorm in one kernel reads $4096\cdot2 = 8{,}192$ bytes and writes the same number. We leave out the bytes of the gain, which many rows share. The kernel squares, adds,
 scales and multiplies by the gain: four operations per value, $16{,}384$ in all, which is by chance also the number of bytes.
 
 An H100's data sheet promises $3.35\cdot10^{12}$ bytes per second from memory and $67\cdot10^{12}$ operations in float32
-([NVIDIA, 2023](https://www.nvidia.com/en-us/data-center/h100/)). So the bytes need $16{,}384/(3.35\cdot10^{12})$ seconds of the whole chip,
-4.9 ns, and the arithmetic needs 0.24 ns. Memory takes twenty times as long. (The data sheet counts a multiplication and the addition of its result as two operations. Where they do not come in such pairs, the arithmetic takes twice as long, and memory takes ten times as long as the arithmetic.)
+([NVIDIA, 2023](https://www.nvidia.com/en-us/data-center/h100/)). So if the whole chip works on this row, the bytes need $16{,}384/(3.35\cdot10^{12})$ seconds, which is
+4.9 ns, and the arithmetic needs 0.24 ns. Memory takes twenty times as long. (The data sheet counts a multiplication and the addition of its result as two operations. Where they do not come in such pairs, memory takes only ten times as long.)
 Processors compute faster than memory supplies them with data: this is called the *memory wall*.
 
 The **arithmetic intensity** of a program is its number of operations per byte. For our row it is $4/4 = 1$. A device has such a number, too, its **ridge**:
@@ -138,11 +138,11 @@ plots.roof(
 # %% [markdown]
 r"""
 There are **four suspects** for the cost of a norm: its arithmetic, its passes over the row (LayerNorm makes
-two), its trips to memory, and the start of a kernel. The roofline rules out the first. *Transformer Anatomy* counts $5d$ operations for LayerNorm, and sum, subtraction, square, sum, scale, gain and shift make $7d$. The difference does not matter, because memory takes longer than either. Nor does float32 inside a kernel cost anything: norms never use the matrix units, and the count above already assumed the float32 rate.
+two for its statistics, RMSNorm makes one), its trips to memory, and the start of a kernel. The roofline rules out the first. *Transformer Anatomy* counts $5d$ operations for LayerNorm. We count $7d$: sum, subtraction, square, sum, scale, gain and shift. The difference does not matter, because memory takes longer than either. Nor does float32 inside a kernel cost anything: norms never use the matrix units, and the count above already assumed the float32 rate.
 
 ### One formula, eight kernels
 
-This is RMSNorm as `transformers` has it for Llama. Run *eagerly*, as PyTorch calls it, each operation by itself reads its inputs from memory and
+This is RMSNorm as `transformers` has it for Llama. Run *eagerly*, as PyTorch calls it, each operation reads its inputs from memory and
 writes its result back. One kernel moves four bytes per value, two read and two written. How many do these lines
 move? Count before you look: a float32 number has four bytes, and a bfloat16 number has two.
 """
@@ -200,12 +200,12 @@ exact(forward.bytes / x.numel() / 4).claim(
 
 # %% [markdown]
 r"""
-So a norm that computes next to nothing can move nine times the bytes that it has to move. A **fused kernel** does
+So a norm can move nine times the bytes that it has to move. A **fused kernel** does
 all operations while the row is on the chip.
 
 ## Derivation: the backward pass
 
-We need forward *and* backward in closed form. For a row $x$ of $d$ values and a gain $g$, RMSNorm is
+For a row $x$ of $d$ values and a gain $g$, RMSNorm is
 
 $$\hat x = x/r,\qquad r = \Big(\tfrac1d\textstyle\sum_i x_i^2 + \epsilon\Big)^{1/2},\qquad y = g\odot\hat x.$$
 
@@ -221,7 +221,7 @@ LayerNorm first subtracts the mean. This is a projection, which the backward pas
 $\nabla_x = \tfrac1r\big(u - \bar u - \hat x\;\overline{u\hat x}\big)$, and the shift's gradient is $\sum_{\text{rows}}\nabla_y$.
 
 Backward needs $x$, $\nabla_y$, $g$ and one number per row, $r$. LayerNorm also needs the mean. Neither needs $y$ or $\hat x$.
-So it reads two tensors and writes one: three values, where forward moves two.
+So the backward pass reads two tensors, $x$ and $\nabla_y$, and writes one: three values, where forward moves two.
 
 ### Your turn
 
@@ -322,7 +322,9 @@ exact(max(off), tolerance=1e-11).claim(
 r"""
 ### Why the gain's gradient is the hard part
 
-A kernel runs many *programs* at once, each for a few rows. The gradient of $x$ belongs to a row, and that of the gain is a sum over *all* rows. There are three ways to compute it ($s$ is the number of bytes per value):
+A GPU has *multiprocessors*, on which threads run in *warps* of 32. Each thread keeps the numbers it works on in *registers*, the fastest memory of the chip. If they do not fit there, the kernel *spills*: it stores the rest in slower memory.
+
+Our kernels are written in Triton ([Tillet et al., 2019](https://doi.org/10.1145/3315508.3329973)), where a kernel runs as many *programs* at once, each with a few warps for a few rows. (Elsewhere in this chapter a program is the code that computes a whole formula.) The gradient of $x$ belongs to a row, and that of the gain is a sum over *all* rows. There are three ways to compute it ($s$ is the number of bytes per value):
 
 | way | bytes per value | price |
 | --- | --- | --- |
@@ -330,14 +332,12 @@ A kernel runs many *programs* at once, each for a few rows. The gradient of $x$ 
 | each program adds to one sum in memory, atomically | $3s$ | programs wait; the sum's last digits change from run to run |
 | a fixed number of programs walks over all rows; each keeps its own sum, added up at the end | $3s$, and a little | registers |
 
-This book's kernels go the third way. The “little” is one row of float32 partial sums per program, written once and read once: $8d$ bytes. An H100's 132 multiprocessors run two programs each, 264 in all. Compared with
+Our kernels go the third way. The “little” is one row of float32 partial sums per program, written once and read once: $8d$ bytes. An H100's 132 multiprocessors run two programs each, 264 in all. Compared with
 the $6d$ bytes (in bfloat16) of each of 8,192 rows that is $8\cdot264/(6\cdot8192) = 4.3$ per cent.
 
 ## Implementation: a kernel, line by line
 
-The kernels are written in Triton ([Tillet et al., 2019](https://doi.org/10.1145/3315508.3329973)). A GPU has
-*multiprocessors*, on which threads run in *warps* of 32. Each thread keeps the numbers it works on in *registers*, the fastest memory of the chip. If they do not fit there, the kernel *spills*: it stores the rest in slower memory. A Triton
-*program* handles a few rows with a few warps. This is RMSNorm, forward. `mask` marks the entries that exist. `_gained` multiplies by the gain plus `OFFSET`, and with `ROUND` it rounds first, as Llama does.
+This is RMSNorm, forward. `mask` marks the entries that exist. `_gained` multiplies by the gain plus `OFFSET`, and with `ROUND` it rounds first, as Llama does.
 """
 
 # %%
@@ -349,7 +349,7 @@ r"""
 | --- | --- |
 | `.to(tl.int64)` | in 32 bits an offset of $2^{31}$ is negative: row 524,288 of ours |
 | `rstd = tl.rsqrt(squares / N + eps)` | $1/r$; four bytes a row, kept for the backward pass |
-| `y = _gained(x * rstd, …)` | **the second pass over the row, and no second reading**: `x` is still in registers |
+| `y = _gained(x * rstd, …)` | **the row is used again without being read again**: `x` is still in registers |
 | `for start in range(…)` | rows above 32,768 values do not fit: all but the first 16,384 are read twice |
 
 LayerNorm takes the mean, subtracts it, and then takes the squares.
@@ -376,14 +376,14 @@ r"""
 
 ### Bytes, in an interpreter
 
-Triton can interpret a kernel with NumPy. In the interpreter we count each load and store. The table has activations only: numbers read and written
+Triton can interpret a kernel with NumPy. In the interpreter we count each load and store. The next table has activations only: how many values are read and written
 for each entry of the input. `dynamic_tanh` is chapter 07's DyT, and `ngpt_update` is chapter 08's step.
 
-Long rows move more. In the backward pass, a float32 row of more than 8,192 values does not fit on the chip together with the gradients. Both inputs are then read twice, and 5 numbers are moved in place of 3. In the forward pass, our LayerNorm reads half of a row of 16,384 values twice. That is a choice: if it kept the whole centred row, a second program would not fit on the same multiprocessor, and on an H200 two programs were faster.
+Long rows move more. In the backward pass, a float32 row of more than 8,192 values does not fit on the chip together with the gradients. Both inputs are then read twice, and 5 numbers are moved in place of 3. In the forward pass, our LayerNorm reads half of a row of 16,384 values twice, by choice: with the whole centred row, a second program would not fit on the same multiprocessor, and on an H200 two programs were faster.
 
 | question | choices | ours |
 | --- | --- | --- |
-| LayerNorm's fused kernel takes two passes over a row, RMSNorm's takes one. How many activations does it move, compared with RMSNorm's? <!-- 09-two-passes-cost-no-traffic 09-a-norm-moves-two-and-three-values --> | as many; <!-- 1.1 --> half as many again; <!-- 1.75 --> twice as many | <details><summary>show</summary>A fused norm moves two values forward and three backward. LayerNorm's second pass costs no traffic.</details> |
+| LayerNorm's fused kernel makes two passes over a row for its statistics, RMSNorm's makes one. How many activations does it move, compared with RMSNorm's? <!-- 09-two-passes-cost-no-traffic 09-a-norm-moves-two-and-three-values --> | as many; <!-- 1.1 --> half as many again; <!-- 1.75 --> twice as many | <details><summary>show</summary>A fused norm moves two values forward and three backward. LayerNorm's second pass costs no traffic.</details> |
 """
 
 # %%
@@ -546,7 +546,7 @@ computed(halves).claim(
 r"""
 ### Bandwidth and launch overhead on a CPU
 
-PyTorch's fused layer norm and the formula in steps run in turns. If trips to memory determine the time, fusing pays where a tensor is larger than the caches. If the start of a kernel determines it, a *small* norm takes the time of its call.
+We run PyTorch's fused layer norm and the formula in steps alternately. If trips to memory determine the time, fusing pays where a tensor is larger than the caches. If the start of a kernel determines the time of a *small* norm, a row with more values takes hardly longer.
 """
 
 
@@ -587,11 +587,11 @@ computed(cheap, unit="turns", tolerance=0.45).claim(
 
 # %% [markdown]
 r"""
-Both suspects are real: large tensors wait for memory, and small tensors wait for kernels to start.
+Both remaining suspects are real: large tensors wait for memory, and small tensors wait for kernels to start.
 
 ### Does more normalization lower the loss?
 
-Do a norm's bytes buy a lower loss? Sandwich ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)) normalizes each sublayer's output as well. We compare it with Pre-Norm at tuned learning rates, at the smallest size of the book's *ladder*: S, six blocks of width 32.
+Sandwich ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)) normalizes each sublayer's output as well. We compare it with Pre-Norm at tuned learning rates, at the smallest size of the book's *ladder*: S, six blocks of width 32.
 """
 
 # %%
@@ -645,10 +645,10 @@ lab.train_live(Experiment(tried, {"seed": [0]}))
 r"""
 ### Times on a GPU
 
-On an H100 we timed our kernels (`make bench-kernels`) over tensors of 64 MiB and more, in CUDA graphs: lists of kernels, recorded once and started as a whole. Each result had to agree with the formula in float64 to $2^{-6}$ of its length. PyTorch's operators, the formula fused by PyTorch's
-compiler (`torch.compile`), the formula in steps, and Liger-Kernel's Triton kernels ran in the same process.
+On an H100 we timed our kernels (`make bench-kernels`) over tensors of 64 MiB and more, in CUDA graphs: lists of kernels, recorded once and started as a whole. Each result had to agree with the formula in float64 up to a relative error of $2^{-6}$ (in the Euclidean norm). PyTorch's operators (*torch* in the next figure), the formula fused by PyTorch's
+compiler (`torch.compile`, *compile*), the formula in steps (*eager*), and Liger-Kernel's Triton kernels ran in the same process.
 
-If the bytes determine the time, a fused norm takes as long as a kernel that moves the same number of bytes and only flips every bit. The speed of that kernel is the 100 per cent of the figure, which is not an upper limit. Our three kernels are RMSNorm, LayerNorm, and RMSNorm with the sum before it.
+If the bytes determine the time, a fused norm takes as long as a kernel that moves the same number of bytes and only flips every bit (*copy* in the figure). The speed of that kernel is the 100 per cent of the figure, which is not an upper limit. Our three kernels (*normkernels*) are RMSNorm, LayerNorm, and RMSNorm with the sum before it.
 """
 
 # %%
@@ -771,7 +771,7 @@ take_ratio(min(rivals.values())).claim(
 
 # %% [markdown]
 r"""
-In the forward pass our times agree with the counted bytes, and PyTorch's times are longer. In steps, the formula timed here moves even more bytes than Llama's formula, which moves nine times those of one kernel. It casts its input twice, once for the square and once for the product, and Llama's casts it once. The intervals come from two runs on one GPU and show only how the times vary when one graph is started again and again.
+In the forward pass our times agree with the counted bytes, and PyTorch's times are longer. In steps, the formula timed here moves even more bytes than Llama's, because it casts its input twice, once for the square and once for the product. The intervals come from two runs on one GPU and show only how the times vary when one graph is started again and again.
 QuACK, rows above 8,192 values, float32 and small tensors were not timed.
 
 Without a CUDA graph the *host*, Python on the CPU, must start every kernel. If that takes longer than the kernel runs, the GPU waits:
@@ -794,7 +794,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-For our kernels, the compiler's and Liger's, the host takes longer than the GPU, so the GPU waits. For PyTorch's operators and the formula in steps it is the other way round. Host times are rough.
+For our kernels, the compiler's and Liger's, the host takes longer than the GPU. For PyTorch's operators and the formula in steps it is the other way round. Host times are rough.
 
 QuACK's README ([Dao-AILab, 2025](https://github.com/Dao-AILab/quack)) and pull requests of
 Liger-Kernel, the project of [Hsu et al. (2024)](https://arxiv.org/abs/2410.10989), publish figures for an H100. Do the bytes that we count, divided by the published times, give the printed shares of $3.35$ TB/s?
@@ -830,7 +830,7 @@ exact(max(off)).claim(
 
 # %% [markdown]
 r"""
-They do. The lowest share is that of PyTorch's backward pass, which has a separate kernel for the gain's gradient. This kernel reads everything again. By its bytes PyTorch's backward pass should take $5/3$ times as long as a good one, but in both tables, this one and the one with host times, the factor is larger.
+The printed shares do follow from the bytes. The lowest share is that of PyTorch's backward pass, which has a separate kernel for the gain's gradient that reads everything again. By its bytes PyTorch's backward pass should take $5/3$ times as long as a good one, but in this table and the one with host times the factor is larger.
 
 ## A whole model
 
@@ -847,7 +847,7 @@ We assume that the shortest kernel takes $2\,\mu\mathrm s$ in a CUDA graph
 and $5\,\mu\mathrm s$ where Python starts it. (All host times in our table above are longer than that.) We also assume that a kernel reaches $0.9$ of the bandwidth, a little more than the kernel that flips bits reached.
 
 For one sequence our 8B model must read 15 GB of weights: $15/3.35 \approx 4.5$ ms at least. Two norms in each of 32 blocks and one at the end are 65 norms. In steps, each norm is eight operations, with a sum before it. Together they take
-$65\cdot9\cdot5\,\mu\mathrm s = 2.9$ ms, more than a third of the whole step, norms and all other kernels included. In one kernel with the sum they take $65\cdot2 = 130\,\mu\mathrm s$, less than three per cent.
+$65\cdot9\cdot5\,\mu\mathrm s = 2.9$ ms, more than a third of the whole step. In one kernel with the sum they take $65\cdot2 = 130\,\mu\mathrm s$, less than three per cent.
 
 *By hand.* How short would one norm have to be for all 65 to take 0.6 per cent of 4.5 ms? Could a kernel be that short?
 
@@ -882,7 +882,7 @@ exact(decoding["one kernel, with the sum"]).claim(
 
 # %% [markdown]
 r"""
-Different programs give different shares. The next table adds prefill and training. It leaves out the program that is started one by one, so every kernel takes at least $2\,\mu\mathrm s$:
+The next table adds prefill and training. It leaves out the program that is started one by one, so every kernel takes at least $2\,\mu\mathrm s$:
 """
 
 # %%
@@ -904,9 +904,9 @@ sequences, keys and values take the time: move the first figure's slider. Append
 
 ## What a norm buys in a whole step
 
-If norms take a share $s$ of a step and a kernel makes them $k$ times as fast, the step becomes shorter by $s\,(1 - 1/k)$, which is less than $s$ (*Amdahl's law*). So $s$ bounds the gain from any norm kernel.
+If norms take a share $s$ of a step and a kernel makes them $k$ times as fast, the step becomes shorter by $s\,(1 - 1/k)$, which is less than $s$ (*Amdahl's law*).
 
-*By hand.* A Llama trains on an H200 that, by our assumptions, moves $0.9\cdot4.8\cdot10^{12}$ bytes and does $0.6\cdot989\cdot10^{12}$ matrix operations per second. A block has $11.25\,d^2$ weights and two norms. With the sum before it, an unfused norm moves $42 + 98$ bytes per value, forward and backward. One kernel moves $8 + 8$. Of the time that norms and weights need together, what share do the norms take, for $d = 1024$ and $d = 4096$?
+*By hand.* A Llama trains on an H200 that, by our assumptions, moves $0.9\cdot4.8\cdot10^{12}$ bytes and does $0.6\cdot989\cdot10^{12}$ matrix operations per second. A block has $11.25\,d^2$ weights and two norms. With the sum before it, an unfused norm moves $42 + 98$ bytes per value, forward and backward: each time the sum reads two values and writes one, and the norm moves the bytes counted [above](09_memory_wall.ipynb#one-formula-eight-kernels). One kernel moves $8 + 8$, four values each time. Of the time that norms and weights need together, what share do the norms take, for $d = 1024$ and $d = 4096$?
 
 <details><summary>Answer</summary>
 
@@ -947,7 +947,7 @@ plots.table(estimated)
 
 # %% [markdown]
 r"""
-We timed whole training steps with forward pass, backward pass and AdamW, in bfloat16 (`make bench-kernels BENCH=--steps`). Only the norms differ: *as shipped* are those of `transformers` or labkit, in steps. Our kernels are called as any library's are, or put in by `fuse`, which also fuses the sums and the rotations of rotary positions. *Compiled* means `torch.compile` of the model with its loss. All start from the same weights, and their first losses and gradients had to agree within 2 per cent. Each variant took six turns, in random order, of four timed steps. The table has the median in milliseconds, the 20th and 80th percentiles in brackets, and the range of peak memory:
+We timed whole training steps with forward pass, backward pass and AdamW, in bfloat16 (`make bench-kernels BENCH=--steps`). Only the norms differ, except with `fuse`: *as shipped* are those of `transformers` or labkit, in steps. Our kernels are called as any library's are (*ours*), or put in by `fuse`, which also fuses the sums and the rotations of rotary positions (*ours, by fuse*). *Compiled* means `torch.compile` of the model with its loss. All start from the same weights, and their first losses and gradients had to agree within 2 per cent. Each variant was timed in six turns of four steps, and all turns came in random order. The table has the median in milliseconds, the 20th and 80th percentiles in brackets, and the range of peak memory:
 """
 
 # %%
@@ -1046,12 +1046,14 @@ take_ratio([part - share for part in (saved, low, high)], turns).claim(
 
 # %% [markdown]
 r"""
+Four conclusions follow from these tables and cards:
+
 - **At width 1,024 the host sets the pace.** Llama's eager step takes far longer than the GPU needs by the estimate, which leaves out loss and optimizer. We infer that the GPU waits while Python starts kernels one by one. There a short call is worth more than a fast kernel: in the models of `transformers`, PyTorch's `nn.RMSNorm`, the slower kernel, gives the shortest eager step or nearly so.
 - **Where the GPU sets the pace, kernels pay.** At width 4,096, and in labkit's Gemma 2, every fused norm gives much the same step. Ours by `fuse`, with the sums and rotations, gives a shorter one (in the second table; Llama's cell has a dash): what pays is to fuse more than the norm.
 - **Compiling saves more than all norms cost.** The compiler also fuses sums, rotations, activations and the loss, so it starts fewer kernels and keeps fewer tensors.
-- **A compiler cannot look into a library's kernel.** It fuses nothing into it, and each call still costs time on the host. So under the compiler `fuse` leaves our kernels out: the compiled model is then the plain one.
+- **A compiler cannot look into a library's kernel.** It fuses nothing into it, and each call still costs time on the host. So under the compiler `fuse` leaves our kernels out and the model plain.
 
-So compile first. Where you cannot compile, replace the norms and time the whole step, not the norm alone. We measured one GPU, one version of each library and two widths, and compiled three models at width 1,024 and Llama at 4,096. A dash means that the benchmark refused to time a variant: in its check of the first losses, the third loss, 0.007, differed from the original's by more than 2 per cent of itself. For so small a loss this check was too strict. We did not time generation.
+So compile first. We measured one GPU, one version of each library and two widths, and compiled three models at width 1,024 and Llama at 4,096. A dash means that the benchmark refused to time a variant: among its first losses, the third, 0.007, of a compiled model or the fourth of an eager one differed from the original's by more than 2 per cent. For losses this small the check was too strict. We did not time generation.
 
 ## What the sources say, and what we measured
 
@@ -1079,8 +1081,8 @@ exact(rows[0]["% of 3,350"]).claim(
 
 # %% [markdown]
 r"""
-The printed times are no better: they are shorter than the time that a kernel takes to start. And 96 KiB assumes float32 parameters. With bfloat16 parameters a layer norm moves 64 KiB and an RMSNorm moves 48 KiB. The same text divides a decoding step of a 70B model on four
-GPUs into parts. But for one sequence each weight is read once per token, and the bandwidth sets a lower bound on the time that this takes:
+The printed times are not credible either: they are shorter than the time that a kernel takes to start. And 96 KiB assumes float32 parameters. With bfloat16 parameters a layer norm moves 64 KiB and an RMSNorm moves 48 KiB. The same text divides a decoding step of a 70B model on four
+GPUs into parts. But for one sequence each weight is read once per token, and the bandwidth sets a lower bound on the time that this takes, the *floor* in the next table. The last card is about one more statement of that text: RMSNorm in place of LayerNorm saves $22.4\,\mu\mathrm s$ per token, and a large provider serves 100 billion tokens per day.
 """
 
 # %%
@@ -1118,8 +1120,8 @@ exact(100e9 * 22.4e-6 / 86_400).claim(
 
 # %% [markdown]
 r"""
-The last card is about one more statement of *Transformer Anatomy*: RMSNorm in place of LayerNorm saves $22.4\,\mu\mathrm s$ per token, and a large provider serves 100 billion tokens per day. In a batch, all sequences share each kernel launch, so the saving per token is smaller. On several GPUs, each of which computes every norm, more GPU time is saved in total. By our estimate one kernel in place of nine, at $2\,\mu\mathrm s$ each, saves the 161 norms of 80 blocks
-$161\cdot16\,\mu\mathrm s \approx 2.6$ ms, and 6.4 ms where they are started one by one, at $5\,\mu\mathrm s$. Either is more than a hundred times as much as $22.4\,\mu\mathrm s$. **First fuse,
+In a batch, all sequences share each kernel launch, so the saving per token is smaller. On several GPUs, each of which computes every norm, more GPU time is saved in total. By our estimate, computing each of the 161 norms of 80 blocks in one kernel in place of nine saves
+$161\cdot16\,\mu\mathrm s \approx 2.6$ ms per step at $2\,\mu\mathrm s$ per kernel, and 6.4 ms at $5\,\mu\mathrm s$, where kernels are started one by one. Either is more than a hundred times as much as $22.4\,\mu\mathrm s$. **First fuse,
 then choose the formula.**
 
 ## Where it goes wrong
@@ -1131,7 +1133,7 @@ Kernels have typical bugs: $r$ taken for a constant in the derivation, the last 
 - $\hat x$ recomputed from $y/g$ to save memory: [apex's pull request 1715](https://github.com/NVIDIA/apex/pull/1715). Its [line](https://github.com/NVIDIA/apex/blob/6424da3b4faa6c8f062da4a48c424fff3f02d42d/csrc/layer_norm_cuda_kernel.cu#L416) replaces a small $g$ by a larger one: nothing becomes NaN, but the gradient is wrong;
 - padded columns in the variance: [Triton's issue 9838](https://github.com/triton-lang/triton/issues/9838).
 
-Which of these six bugs does a check find? A seventh bug was ours ([How we know](09_memory_wall.ipynb#how-we-know)).
+Which of these six bugs do labkit's checks find? Each check tests *laws*, which every correct norm obeys. A seventh bug was ours ([How we know](09_memory_wall.ipynb#how-we-know)).
 """
 
 
@@ -1274,7 +1276,7 @@ What does a tanh have to read and write? It need not wait for a sum over the row
 
 ## How we know
 
-Our LayerNorm kernel had a bug, too. Triton divides a row's sum by $d$ by multiplying by the reciprocal, and the assembler merged this product with the subtraction of the mean into one instruction, which rounds once. The mean that was kept for the backward pass had been rounded separately, so the backward pass subtracted a different mean from that of the forward pass.
+Our LayerNorm kernel had a bug, too. Triton multiplies a row's sum by $1/d$ in place of dividing it by $d$, and the assembler merged this product with the subtraction of the mean into one instruction, which rounds once. The mean that was kept for the backward pass had been rounded separately, so the backward pass subtracted a different mean from that of the forward pass.
 Two laws failed for this kernel on the H100, and none failed in the interpreter. At widths that are powers of two, such as those timed above, the product is exact and the bug has no effect. The kernel now rounds the mean first, and on an H200 both laws hold. `joined` models the old kernel: `rstd` is $1/r$, and `missed` is the error of the first mean.
 """
 
@@ -1316,8 +1318,8 @@ r"""
 ## What you now know
 
 - **What does a norm cost?** A large norm takes at least the time of moving its bytes, which we measured on one H100. A small norm takes the time of starting a kernel, which we measured only on the CPU. The arithmetic of a norm is almost free. <!-- 09-a-norm-moves-two-and-three-values 09-a-small-norm-costs-its-call 09-a-fused-norm-takes-as-long-as-copying -->
-- **A quarter, or half a per cent?** By the estimate, norms take more than a quarter of decoding one sequence in steps that are started one by one, and a few per cent in one kernel. In training, norms in steps take about half of BERT's quarter. To take half a per cent of that decoding, a norm would have to be shorter than a kernel's start. <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent -->
-- **Why do the numbers differ?** The share depends on the program: on its trips to memory and the number of its kernels. With many rows LayerNorm in one kernel moves as many bytes as RMSNorm. <!-- 09-eager-moves-nine-times-the-bytes 09-two-passes-cost-no-traffic -->
+- **A quarter, or half a per cent?** By the estimate, norms in steps, started one by one, take more than a quarter of the time of decoding one sequence, and norms in one kernel take a few per cent. In training, norms in steps take about half of BERT's quarter. To take half a per cent of that decoding, a norm would have to be shorter than a kernel's start. <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent -->
+- **Why do the numbers differ?** The share depends on the program: on its trips to memory and the number of its kernels. With many rows LayerNorm in one kernel moves as many bytes as RMSNorm, if its kernel keeps as much of a row on the chip. <!-- 09-eager-moves-nine-times-the-bytes 09-two-passes-cost-no-traffic -->
 - **What does a norm kernel save?** In a training step, it saves at most the share of the time that the norms take. It cannot save the host's time for all other operations, nor that of the sums, rotations and activations that a compiler fuses as well. On one H200, at width 1,024, compiling the plain model saved more than any library of norm kernels. <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile 09-compiling-saves-more-than-free-norms -->
 - The hard part of the backward pass is the gain's gradient, which is a sum across rows and costs registers. <!-- derived -->
 - At our size a preliminary evaluation detected no lower loss with twice the norms. Here, Pre-Norm's norms allowed training at a high learning rate, at which the model without norms diverges. (Post-Norm is stuck there: [chapter 02](02_pre_and_post_norm.ipynb#where-the-story-does-not-hold).) <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->
