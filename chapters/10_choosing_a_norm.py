@@ -18,7 +18,7 @@ Would the list look different if all recipes were equally good, and which should
 
 - With tuned learning rates most recipes cannot be distinguished from their neighbours in the list. A list of eleven equal recipes would have a winner, too, but hardly any of its pairs would differ.
 - At the smallest model size, over learning rates that differ by a factor of a hundred, recipes differ more in the cost of a wrong learning rate than in their best loss. Anyone who trains a large model has only one try.
-- Each piece of advice has a grade: a law, a report on large models, or our own small runs. The table near the end gives the grades.
+- Each piece of advice in the table near the end has a grade: a law, a report on large models, or our own small runs.
 
 </details>
 """
@@ -123,7 +123,7 @@ r"""
 
 The runs belong to the book's *ladder*, a shared experiment grid: recipes that are trained on the same text at growing model sizes. The smallest size, S, has six
 blocks of width 32, and 80,000 parameters. QKV-Pre normalizes queries, keys and values instead of attention's input. Hybrid\* is HybridNorm with a different first block (chapter 06).
-OLMo 2 normalizes the output of each branch, and queries and keys. The section on the board introduces LNS and RealFormer.
+OLMo 2 normalizes the output of each branch, and queries and keys. DyT has an elementwise function in place of each norm (chapter 07), and nGPT normalizes everything to unit length (chapter 08). The section on the board introduces LNS and RealFormer.
 
 What does a loss in this map mean? We let three models of size S continue the same beginning of a sentence. At every character we draw the next one from the model's probabilities, always with the same seed.
 """
@@ -150,7 +150,7 @@ the cost of not knowing the best learning rate. Average the row, subtract its mi
 
 $$\text{sensitivity} = \operatorname*{mean}_{\eta}\ \min\big(\mathcal L(\eta),\, \mathcal L_0\big) \;-\; \min_\eta \mathcal L(\eta).$$
 
-No run counts for more than $\mathcal L_0$, so a diverged run is bad, but not infinitely bad. For $\mathcal L_0$ Wortsman et al. use the loss of an untrained
+No run counts for more than $\mathcal L_0$, not even a diverged one. For $\mathcal L_0$ Wortsman et al. use the loss of an untrained
 model. We use the loss of a model that knows only letter frequencies. The rows of the map are sorted by sensitivity.
 
 One pair accompanies us to the end: QK-Norm and Pre-Norm. With tuned learning rates, QK-Norm's loss is a little lower than Pre-Norm's. At ten times the tuned learning rate
@@ -203,8 +203,6 @@ assert check_sensitivity(solved_sensitivity).ok
 r"""
 ## What a handful of seeds can tell
 
-What would a comparison show if all recipes were equal?
-
 ### What chance alone produces
 
 How much do single runs of one recipe differ? The table shows each recipe at its tuned learning rate, with seeds that were not used for tuning.
@@ -238,17 +236,17 @@ plots.table(
 # %% [markdown]
 r"""
 Two recipes with the same seed read the same batches. Should we compare them seed by seed, in **pairs**? That pays if a seed that is difficult for one recipe is difficult
-for the other, too. This book compares the recipes of the ladder without pairs, and an opened card shows the paired interval as well. [What a claim is](claims.md) gives the reason, and the [scoreboard](scoreboard.md#paired-and-unpaired) lists the verdicts that pairs would change.
+for the other, too. This chapter's board compares recipes without pairs. For single claims [What a claim is](claims.md) explains the choice, an open card shows both intervals, and the [scoreboard](scoreboard.md#paired-and-unpaired) lists the verdicts that the other choice would change.
 
 We compare two samples, with means $\bar x$ of $n$ runs each. The standard deviation $\sigma$ of a run is pooled over *all* recipes of this model size whose runs vary alike:
 
 $$t = \frac{\bar x_1 - \bar x_2}{\sqrt{\sigma^2\,(1/n_1 + 1/n_2) + u_1^2 + u_2^2}}.$$
 
-A recipe whose runs vary more than the others', such as DyT, uses its own $s^2/n$. The uncertainty $u$ comes from tuning the learning rate with a few noisy runs.
+For a recipe whose runs vary more than the others', such as DyT, its own variance $s^2$ takes the place of $\sigma^2$. The uncertainty $u$, in nats, comes from tuning the learning rate with a few noisy runs.
 $u$ is largest if the best rate of a grid was chosen with one seed. It is smaller if three seeds were run at rates a quarter of a decade apart: then the tuned rate is the lowest point of a parabola through their means.
 
-How many runs does a difference need? To detect a margin $\Delta$ in four of five cases takes $n = 2\,(1.96 + 0.84)^2\,(\sigma/\Delta)^2$ runs per recipe. ($1.96$ belongs to a test at 5 %, and $0.84$ to the four of five cases.) In pairs, the share of $\sigma^2$ that the seed
-explains cancels, so fewer runs are enough. (For pairs the table uses Student's $t$ in place of $1.96$, which requires a few more.) The table gives the share of the seed twice: with five seeds we could not show that the seed explains anything, and with twenty it explains a part.
+How many runs does a difference need? Detecting a difference of $\Delta$ in four of five cases takes $n = 2\,(1.96 + 0.84)^2\,(\sigma/\Delta)^2$ runs per recipe. ($1.96$ belongs to a test at 5 %, and $0.84$ to the four of five cases.) In pairs, the share of $\sigma^2$ that the seed
+explains cancels, so fewer runs are enough. (For pairs the table uses Student's $t$ in place of $1.96$, which requires a few more.) Two rows of the table give the share of the variance that the seed explains. With five seeds we could not show that it explains anything, and with twenty it explains a part.
 """
 
 # %%
@@ -407,14 +405,14 @@ exact(wrong).claim(
 r"""
 The correction has a price. Once it is made, five seeds detect only large differences, so "not distinguishable" does not mean "equal". If *one* pair
 matters to you, name it before the run. With five seeds of eleven recipes (44 degrees of freedom) $t = 2.02$ is then enough, whereas the smallest of 55 p-values needs $t = 3.56$.
-That is why earlier chapters compare single pairs, with one card for each pair. The board is a summary. The number of comparisons matters, too. The explorer at the start of this chapter corrects for all pairs
-of all its recipes, and the board corrects for the 55 pairs of its eleven recipes. A pair may survive the smaller correction and not the larger one.
+That is why earlier chapters compare single pairs, with one card for each pair. The number of comparisons matters, too. The explorer at the start of this chapter corrects for all pairs
+of all its recipes, so a pair may survive the board's correction and not the explorer's.
 
 ## Measure
 
 <details><summary>How we tuned and evaluated</summary>
 
-We train each recipe on 20 characters per parameter and tune its learning rate. Test losses come from evaluation seeds, which were not used for tuning. Sensitivities come from seeds that were trained at all five learning rates of the map, which are half a decade apart (the *coarse* rates). The cards give the number of seeds.
+We train each recipe on 20 characters per parameter and tune its learning rate. Test losses come from evaluation seeds, which were not used for tuning. Sensitivities come from seeds that were trained at all five learning rates of the map, which are half a decade apart (the *coarse* rates).
 
 </details>
 
@@ -424,7 +422,7 @@ The board has eleven recipes: the nine that earlier chapters discuss most, RealF
 asks [which of these two changes lowers the loss](C_zoo.ipynb#against-idle-late-blocks). RealFormer adds a block's attention logits to those of the block before
 ([He et al., 2021](https://arxiv.org/abs/2012.11747)). Embeddings start with an RMS of 1, except that nGPT's start with a length of 1. Chapter 06 shows the effect of a smaller RMS. nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not from the published ones, and has no warm-up.
 
-The last two columns are the norms' share of the operations and the bytes of saved activations. Both are counted, not timed. Where larger models exist, the cards use them, too. A ranking that changes from size to size is no finding.
+The next table is the board, at the largest size at which all eleven recipes have been evaluated. Its last two columns are the norms' share of the operations and the bytes of saved activations, both [counted](10_choosing_a_norm.ipynb#operations-and-bytes), not timed. Where larger models exist, the cards use them, too. A ranking that changes from size to size is no finding.
 """
 
 # %%
@@ -445,7 +443,7 @@ r"""
 Read the letters before the ranks. A recipe whose runs vary a lot, or whose learning rate was tuned with one seed, shares letters with others more easily, because less is known about it. Each interval of the table is for one pair. The letters
 are corrected for all 55 comparisons. *Tuning uncertainty* is $u$. Appendix C names the problem that each recipe was designed to solve: [The table](C_zoo.ipynb#the-table).
 
-How many pairs differ depends on the test. The next table compares four tests. The first is the board's: it uses one pooled standard deviation and adds the uncertainty from tuning. The second leaves that uncertainty out. The third uses each recipe's own standard deviation (Welch). The fourth compares in pairs, on the five seeds that all recipes share. It finds the fewest differences because it has the fewest runs.
+How many pairs differ depends on the test. The next table compares four tests. The first is the board's: it uses one pooled standard deviation and adds the uncertainty from tuning. The second leaves that uncertainty out. The third uses each recipe's own standard deviation (Welch). The fourth compares in pairs. It uses only the five seeds that all recipes share, and finds the fewest differences because it has the fewest runs.
 """
 
 # %%
@@ -518,6 +516,8 @@ plots.table(
 # %% [markdown]
 r"""
 If the last number were at most 5 %, some of these recipes would differ. It is far above that, so they may all be equal. More seeds, or learning rates that are tuned more precisely, could show which of them differ.
+
+The next three cards compare pairs about which a paper, or our pilot, makes a statement.
 """
 
 # %%
@@ -556,11 +556,11 @@ ladder.improvement(climbed, "realformer", over="post").claim(
 
 # %% [markdown]
 r"""
-In the three comparisons above, at size S, the model without norms has a higher loss than Pre-Norm, LNS has a lower loss than Pre-Norm, and RealFormer has a higher loss than Post-Norm, although its paper reports the opposite for BERT.
+At size S RealFormer's loss is higher than Post-Norm's, although its paper reports the opposite for BERT.
 
 ### Does a small model predict a larger one?
 
-Why believe models of 80,000 parameters? The ladder can test them, so far over a factor of four in size. We take all pairs of recipes that have been evaluated at two sizes, and count how many have the same
+Why believe models of 80,000 parameters? The ladder can test whether recipes keep their order in larger models, so far over a factor of four in size ([All norms and recipes](tables.md) explains the names in the figure). We take all pairs of recipes that have been evaluated at two sizes, and count how many have the same
 order at both. (In a study that compares training texts, about four of five pairs of texts keep their order from 150 million parameters to a billion:
 [Magnusson et al., 2025](https://arxiv.org/abs/2504.11393).) Where two lines of the figure cross, a pair of recipes has changed its order.
 """
@@ -610,7 +610,7 @@ In the table, every pair that is distinguishable at S has the same order at M. W
 
 A larger size changes width, window and number of steps together. Variants of size S change one thing each: **D** has twelve blocks instead of six and **D24** has 24, **W** has weight decay of 0.1
 on matrices, **C** reads program code instead of speeches. We preregistered what we expect of these variants, each with a probability. `labkit claims locks` and the
-[scoreboard](scoreboard.md) list them. A forecast of this chapter gets a card here as soon as its runs exist.
+[scoreboard](scoreboard.md) list them. The forecasts of this chapter whose runs exist have cards below.
 """
 
 # %%
@@ -643,6 +643,8 @@ On the validation files of code the five recipes have the same order as at size 
 
 # %% [markdown]
 r"""
+### Operations and bytes
+
 How many operations and bytes does a recipe need? For each of $T$ tokens, a block of width $d$ with a feed-forward layer of width $h$ does
 $8d^2 + 6dh + 4Td$ operations: those of four matrices of $d\times d$, of three matrices of $d\times h$, and of two products with $T$ positions, with a multiplication and an addition per entry. Norms are a small part of these operations, and a larger part of the bytes of saved activations.
 """
@@ -743,7 +745,7 @@ r"""
 In these runs recipes differ more in the cost of a wrong learning rate than in their best loss, and norms inside attention lower that cost. So the first benefit of a norm is **a wider range of learning rates**. Nobody tunes the learning rate of a large run ten times. If the range is narrow, a wrong guess raises the loss.
 
 There are three limits. The cards average over learning rates from two decades, up to ten times the best one. Over a narrower range the result may differ. For QK-Norm nearly all of the gain comes from the last column of the map, as the caption shows. And norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and yet their
-sensitivity is higher than Pre-Norm's. The model without norms shows why the range counts: at its best rate its loss is close to Pre-Norm's, and at the next coarse rate it fails.
+sensitivity is higher than Pre-Norm's. The model without norms shows why the range counts: at its best rate its loss is close to Pre-Norm's, and at the next of the map's five rates it fails.
 
 ### A rate that transfers
 
@@ -752,11 +754,11 @@ the gradient. One output of a matrix sums over its $d$ inputs. Where the moves a
 the output **in proportion to the width**. Over the depth, the $L$ blocks move the stream in the same direction, and the sum of their
 changes grows **in proportion to $L$**. Dividing each branch by $\sqrt L$ leaves a growth of $\sqrt L$. Dividing it by $L$ leaves no growth.
 
-The next cell measures how far one step of Adam moves the last stream of untrained models.
+The next cell measures how far one step of Adam moves the stream after the last block of untrained models.
 
 | question | choices | ours |
 | --- | --- | --- |
-| Make the model twice as wide, at the same learning rate. How far does Adam's first step move the last stream? <!-- 10-a-first-step-grows-with-the-width --> | as far as before; <!-- 0.25 --> about 1.4 times as far; <!-- 0.75 --> about twice as far | <details><summary>show</summary>At one learning rate, the first step moves the stream of a model that is twice as wide twice as far.</details> |
+| Make the model twice as wide, at the same learning rate. How far does Adam's first step move the stream after the last block? <!-- 10-a-first-step-grows-with-the-width --> | as far as before; <!-- 0.25 --> about 1.4 times as far; <!-- 0.75 --> about twice as far | <details><summary>show</summary>At one learning rate, the first step moves the stream of a model that is twice as wide twice as far.</details> |
 """
 
 
@@ -837,7 +839,7 @@ computed(slopes(depths[1.0])).claim(
 
 # %% [markdown]
 r"""
-The two powers are a little below $1$ (for the width) and $0$ (for the depth, with branches divided by $L$), since most of the moves agree in sign, but not all of them. The second criterion allows a power of up to $\tfrac14$, half-way to the power $\tfrac12$ that branches divided by $\sqrt L$ should give.
+The two powers are a little below $1$ (for the width) and $0$ (for the depth, with branches divided by $L$), since most of the moves agree in sign, but not all of them. The criterion of the second card allows a power of up to $\tfrac14$, half-way to the power $\tfrac12$ that branches divided by $\sqrt L$ should give.
 The rules in use follow from this arithmetic. **μP** divides the learning rate of hidden matrices by the width and leaves that of gains alone
 ([Yang et al., 2022](https://arxiv.org/abs/2203.03466)). For depth there are two rules. Depth-μP divides branches by $\sqrt L$ and lowers the
 rate as well ([Yang et al., 2024](https://arxiv.org/abs/2310.02244); [Bordelon et al., 2024](https://arxiv.org/abs/2309.16620)). **CompleteP** divides them by $L$ and leaves the rate
@@ -878,9 +880,9 @@ where the curve is flat, it matters little that a learning rate was tuned on ano
 
 ## What to choose: a table that the ledger writes
 
-The *ledger* is the book's record of all claims and their verdicts. Each row gives advice for a situation that the author chose. How strong the advice is depends on the evidence, which the row lists in three
+The *ledger* is the book's record of all claims and their verdicts. Each row of the next table gives advice for a situation that we chose. How strong the advice is depends on the evidence, which the row lists in three
 grades. A **law** holds at any size. A **report** describes runs far larger than ours. **Our run** is a finding of this book that survives Holm's
-correction in its chapter, and it is listed with its scale. *Small models* are those of the linked chapter. Sentences and verdicts are those that each chapter recorded last. Evidence that limits the advice begins with *But*. A finding that did not
+correction in its chapter, and it is listed with its scale. In the column *scale*, *small models* are those of the linked chapter. Sentences and verdicts are those that each chapter recorded last. Evidence that limits the advice begins with *But*. A finding that did not
 survive the correction supports no advice. If it would limit the advice, it is listed as *But: not settled*. Cards of *this* chapter are left out.
 """
 
@@ -890,10 +892,10 @@ decisions(read_advice("for a large model"), recorded)
 
 # %% [markdown]
 r"""
-Two studies have asked our question where it counts, and each compared many changes in the same code base. [Narang et al. (2021)](https://arxiv.org/abs/2102.11972) tried some
+Two studies have asked our question for larger models, and each compared many changes in the same code base. [Narang et al. (2021)](https://arxiv.org/abs/2102.11972) tried some
 forty changes, and most did not help. [Zhao et al. (2026)](https://arxiv.org/abs/2605.20798) tried twenty newer ones at 1.2B and 3B parameters, measured
 the noise of their baseline first, and corrected for all comparisons. Two of the changes survive at 1.2B, and one of these two does not train stably at 3B under the shared
-recipe. A first place at one size, published without the noise of the baseline, may be due to chance, like a draw of the slider above.
+recipe. A first place at one size, published without the noise of the baseline, may be due to chance, like the first place in a draw of the slider above.
 
 ### Seven billion parameters, today
 
@@ -901,24 +903,22 @@ recipe. A first place at one size, published without the noise of the baseline, 
   rotation.
 - **Compute** sums of squares in float32. Keep gains in float32, or store them as $1 + w$, and leave them out of weight decay. (With a
   float32 gain, `LlamaRMSNorm` and T5's norm return float32 for a bfloat16 input. Cast their result back.)
-- **Tune** the learning rate on a narrow, shallow model: we cannot tell you its value. Scale it with the width by the rule above, and divide branches by the depth. Watch the largest attention logit and the
+- **Tune** the learning rate on a narrow, shallow model: we cannot tell you its value. In the large model, divide the rate of hidden matrices by the factor by which the width grows. Divide the branches of both models by the depth. Watch the largest attention logit and the
   size of the stream.
-- **Leave out** the norm on values, the second norm after each branch, the sphere, and DyT, until one of them beats *this* baseline with
+- **Leave out** the norm on values, the second norm after each branch, nGPT's unit sphere, and DyT, until one of them beats *this* baseline with
   a tuned learning rate.
 
 How sure is that? That such models train is certain: OLMo 2, Gemma 3 and Qwen 3 have norms on queries and keys
 ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656); [Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388)), though not all of these norms are per head.
-But the agreement of many models only shows that a choice is widely adopted. It is not a measurement. The claim that this choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten smaller than yours. No run here trains with branches divided by the depth. With weight decay we could not distinguish QK-Norm from Pre-Norm ([chapter 04](04_qk_norm.ipynb#each-at-its-own-rate)). The norms' share of the operations decreases with the width.
+But the agreement of many models only shows that a choice is widely adopted. The claim that this choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten smaller than yours. No run here trains with branches divided by the depth. With weight decay we could not distinguish QK-Norm from Pre-Norm ([chapter 04](04_qk_norm.ipynb#each-at-its-own-rate)). Norms cost few operations, and their share decreases with the width.
 
 Why not LNS, which is first here? It is distinguishable from Pre-Norm, but not from QK-Norm. So far we have measured it at size S only, and we did not combine it with QK-Norm.
 
 **What would change it?** If you use latent attention, which keeps keys in a compressed form, take QK-Clip, or norms on its latents. If a comparison at a billion parameters or more, with QK-Norm in the baseline and a tuned learning rate for
 each recipe, finds an improvement outside the noise, take that recipe. For hundreds of blocks, a different scale of the branches matters more
-than a different norm. If a larger size of our ladder reverses a sign, we remove that row of the table.
+than a different norm. If a difference that supports a row of the table has the opposite sign at a larger size of our ladder, we remove that row.
 
 ### One GPU and a week
-
-What should you do if you have an idea, one GPU and a week?
 
 1. **Size.** A run is long enough when a copy of the model without attention is clearly worse. Take the largest model for which such a run takes two hours.
 2. **Learning rates.** Run the baseline and your idea at five rates half a decade apart with one seed. Then run three seeds at three rates a quarter of a decade apart, around the best one. The lowest point of a parabola through the means is the tuned learning rate.
@@ -954,12 +954,14 @@ plots.table(
 
 # %% [markdown]
 r"""
+Choosing a recipe's best seed gains more than the median difference of neighbours on the board, and choosing the best of eleven equals gains about as much as that difference.
+
 **The baseline lacks an ingredient.** nGPT has norms on queries and keys, and the GPT that it was compared with had none. If the baseline gets these norms, the difference between the two changes (chapter 08).
 
 **The comparison stops too early.** An earlier edition of this chapter ranked recipes after eighty steps, before any model had learned which letter follows two
 others. At forty times the length several verdicts were reversed. Such short runs compare how fast recipes *start*.
 
-**The norm itself has a bug**, and the model trains anyway. Here are three one-line bugs. PyTorch's `F.normalize(x)` takes `dim=1`, which is time in a (batch, time, features)
+**The norm itself has a bug**, and the model trains anyway. Here are three one-line bugs. By default, PyTorch's `F.normalize(x)` normalizes over `dim=1`, which is time in a (batch, time, features)
 tensor. `x.abs().mean()` without `dim` pools the whole batch. The root in `x.pow(2).mean(-1).sqrt() + eps` has no finite gradient at zero, so one
 token of zeros gives NaN. Does `check.any_norm` find them?
 """
@@ -1105,8 +1107,8 @@ this order: five other seeds, a finer grid of learning rates for the *baseline*,
 
 ## What you now know
 
-- **Would the list look different if all recipes were equal?** For the first places we cannot say. Below them it would: after Holm's correction most of our pairs differ, and a board of equals hardly ever shows one pair that does. Both lists have a winner. We drew boards of one size only,
-  eleven entries of five runs. <!-- 10-equals-look-different 10-the-first-of-equals-leads 10-holm-keeps-the-level -->
+- **Would the list look different if all recipes were equal?** For the first places we cannot say. Below them it would: after Holm's correction most of our pairs differ, and a board of equals hardly ever shows one pair that does. All the boards
+  that we drew had eleven entries of five runs. <!-- 10-equals-look-different 10-the-first-of-equals-leads 10-holm-keeps-the-level -->
 - **What can the list say?** It can give letters. Recipes that share a letter are not distinguishable, and most neighbours share
   one. <!-- 10-letters-say-the-pairs 10-five-seeds-see-large-differences -->
 - **What does a norm improve besides the loss?** It widens the range of learning rates. Recipes differ more in the cost of a wrong learning rate than in their best loss. We tested this at size S only, over two decades of rates.
