@@ -425,7 +425,7 @@ two decades of learning rates, minus the loss at the best one.
 
 <details><summary>The other columns</summary>
 
-The column *arm* has the name in `labkit`. For each model size *rate* is the learning rate, *n* the number of evaluation runs, and *test* their mean test loss. The column *tuned* is the uncertainty, in nats, that remains after tuning the learning rate. D and D24 are size S with 12 and 24 blocks.
+The column *arm* has the name in `labkit`. For each model size *rate* is the learning rate, *n* the number of evaluation runs, and *test* their mean test loss. The column *tuned* is the uncertainty, in nats, that remains after tuning the learning rate. D and D24 are size S with 12 and 24 blocks, and C is size S trained on program code.
 
 </details>
 """
