@@ -4,7 +4,9 @@ import importlib
 import importlib.metadata
 import os
 import warnings
+from pathlib import Path
 
+import pytest
 import torch
 
 # Models are made from configs alone: no library below may look for a network.
@@ -23,6 +25,14 @@ def peer(name: str):
 def hf(model: str):
     """Import the module that contains one of transformers' models."""
     return peer(f"transformers.models.{model}.modeling_{model}")
+
+
+def find_pinned_models() -> Path:
+    """Return the folder of transformers' models; skip the test if it has another version."""
+    transformers = pytest.importorskip("transformers")
+    if transformers.__version__ != "5.23.0":
+        pytest.skip("the tables are of transformers 5.23.0")
+    return Path(transformers.__file__).parent / "models"
 
 
 def version(package: str) -> str:

@@ -1,11 +1,11 @@
 """The census of norms agrees with the pinned transformers, and its rule is tested."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
 from tests.norm_census import FILE, find_decoders, find_misnamed, list_norms, write_census
+from tests.peers import find_pinned_models
 
 CLASS = """
 class Layer:
@@ -55,10 +55,7 @@ def test_a_norm_that_is_called_layer_norm_and_subtracts_nothing_is_an_rms_norm()
 
 @pytest.mark.slow
 def test_the_census_is_what_transformers_says():
-    transformers = pytest.importorskip("transformers")
-    if transformers.__version__ != "5.23.0":
-        pytest.skip("the census is of 5.23.0")
-    assert write_census(Path(transformers.__file__).parent / "models") == FILE.read_text("utf-8")
+    assert write_census(find_pinned_models()) == FILE.read_text("utf-8")
 
 
 MODELING = """
