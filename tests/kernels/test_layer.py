@@ -86,6 +86,14 @@ def test_a_class_without_an_order_runs_its_own_formula_with_one_warning(called):
     assert torch.equal(y, run_own(norm, x)) and not called
 
 
+def test_the_order_is_found_anew_for_gains_of_another_dtype(called):
+    norm, x = replace_forward("t5 T5LayerNorm", BRAIN)
+    assert torch.equal(norm(x), run_own(norm, x)) and called
+    norm.float()
+    with pytest.warns(UserWarning, match="it rounds in no order"):
+        assert torch.equal(norm(x), run_own(norm, x))
+
+
 def test_what_the_kernel_does_not_support_the_class_computes(called, monkeypatch):
     norm, x = replace_forward("llama LlamaRMSNorm", FLOAT)
     with pytest.warns(UserWarning, match="float64"):
