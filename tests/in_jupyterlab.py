@@ -91,9 +91,9 @@ def saved(page: Page, path: Path) -> dict | None:
         return None
 
 
-def ended(page: Page, notebook: dict) -> bool:
-    """Return whether every cell ran, or an error ended it."""
-    done = all(cell["execution_count"] for cell in code_cells(notebook))
+def ended(page: Page, notebook: dict, after: int = 0) -> bool:
+    """Return whether every cell ran after execution number `after`, or an error ended it."""
+    done = all((cell["execution_count"] or 0) > after for cell in code_cells(notebook))
     return bool(errors(notebook)) or (done and idle(page).count() > 0)
 
 
