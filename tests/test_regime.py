@@ -83,6 +83,12 @@ def test_each_condition_is_said_in_words(change, words):
     assert len(kinds) == 1, failed
 
 
+@pytest.mark.parametrize(("tokens", "said"), [(19.6e6, []), (19.4e6, ["19"]), (3.4e6, ["3.4"])])
+def test_a_length_that_fails_is_less_than_the_message_says(tokens, said):
+    words = [f"too young to rank: {each} tokens a parameter, and 20 are needed" for each in said]
+    assert length(2000, 200, tokens, 1_000_000) == words
+
+
 def test_a_diverged_arm_has_not_learned_context():
     said = context({"pre": [1.4, 1.5], "none": [1.4, None], "post": [float("nan")]}, 1.89)
     assert [one.partition(": ")[2].partition(",")[0] for one in said] == [

@@ -2,7 +2,7 @@
 
     context   every arm's test loss is lower than that of trigram counts of the same text
     part      removing the compared part costs 0.3 nats, or ten times the claimed difference
-    length    2,000 updates, a warm-up of at most a tenth, about 20 tokens per parameter
+    length    2,000 updates, a warm-up of at most a tenth, 20 tokens per parameter, rounded
     rates     five or more rates over two decades (three or more if a smaller model set the range),
               and no arm's best is at an end
     seeds     five evaluation seeds, which are not tuning seeds
@@ -24,7 +24,7 @@ Losses = Sequence[float | None]  # one a seed; None: the run diverged
 YOUNG = "too young to rank: "
 PART, TIMES = 0.3, 10  # benefit of a part in nats, or as a multiple of the claimed difference
 UPDATES, WARMUP = 2000, 0.1
-TOKENS = 18  # a parameter: about 20 (Hoffmann et al. 2022, arXiv 2203.15556)
+TOKENS = 20  # a parameter: Hoffmann et al. 2022, arXiv 2203.15556
 RATES, SPAN, PLACED = 5, 100, 3
 SEEDS = 5
 
@@ -53,8 +53,8 @@ def length(steps: int, warmup: float, tokens: float, parameters: int) -> list[st
         failed.append(f"{YOUNG}{steps:,} updates, and {UPDATES:,} are needed")
     if warmup > WARMUP * steps:
         failed.append(f"{YOUNG}warm-up takes {warmup / steps:.0%} of the updates, above 10%")
-    if tokens < TOKENS * parameters:
-        failed.append(f"{YOUNG}{tokens / parameters:.2g} tokens a parameter, and 20 are needed")
+    if round(each := tokens / parameters) < TOKENS:
+        failed.append(f"{YOUNG}{each:.2g} tokens a parameter, and {TOKENS} are needed")
     return failed
 
 
