@@ -4,7 +4,7 @@ rungs.py      arms, rungs, and directions: variants of a size with one change
 rates.py      choice of an arm's learning rate, and its remaining uncertainty
 method.py     the runs of one arm on one rung, for tuning and for evaluation
 reading.py    results of the runs, and the progress of each arm
-comparing.py  unpaired comparison of two arms, with the uncertainty from tuning
+comparing.py  comparison of two arms, with the uncertainty from tuning
 comparison.py the results of a comparison by rung, and its claim
 orders.py     all pairs of a rung, and their order on a different rung
 plan.py       the order in which the ladder trains

@@ -1,10 +1,10 @@
-"""Unpaired comparison of two arms, with a pooled standard deviation and tuning uncertainty.
+"""Comparison of two arms, with a pooled standard deviation and tuning uncertainty.
 
-A comparison must meet the requirements of `labkit.experiments.regime` on each rung. Seeds are not
-paired: the comparisons were preregistered like this, when preliminary evaluations with five seeds
-had not shown any effect of the seed. In full evaluations the seed explains a part of the variance
-(labkit.statistics.pooled.correlate_seeds; chapter 10 prints it), so their cards also show the
-paired interval, but the unpaired one decides.
+A comparison must meet the requirements of `labkit.experiments.regime` on each rung. Old locks do
+not pair seeds: preliminary evaluations with five seeds had not shown any effect of the seed. In
+full evaluations the seed explains a part of the variance (chapter 10 prints it:
+labkit.statistics.pooled.correlate_seeds), so new locks and full evaluations without a lock are
+paired (comparison.py). Cards show both intervals.
 """
 
 import math
@@ -121,19 +121,19 @@ def claim_locked(
     Raises:
         ValueError: there is no lock with this id and two arms.
     """
-    lock = find_lock(project_root(), id)
-    if lock is None or len(lock.arms) != 2:
+    if (lock := find_lock(project_root(), id)) is None or len(lock.arms) != 2:
         raise ValueError(
             f"a preregistered comparison needs a lock with two methods, but {id!r} has none; "
             "`labkit claims lock` writes a lock, `labkit claims locks` lists them"
         )
     one, other = ((names or {}).get(arm, arm) for arm in lock.arms)
-    where = "In variant" if lock.rungs and {*lock.rungs} <= {*DIRECTIONS} else "At size"
+    varied = lock.rungs if {*lock.rungs} <= {*DIRECTIONS} else ()
+    where = f"With {RUNGS[varied[0]].changes} and" if varied else "At size {rung}, with"
     return improvement(found, *lock.arms).claim(
         id,
         lock.criterion if effect is None else f"{lock.criterion} of {effect}",
         lock.said,
-        found=f"{where} {{rung}}, with tuned learning rates, the test loss of {{one}} is "
+        found=f"{where} tuned learning rates, the test loss of {{one}} is "
         "{apart:.4f} nats {side} that of {other}.",
         source=source,
         beside={"one": one, "other": other},

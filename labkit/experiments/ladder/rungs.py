@@ -50,7 +50,7 @@ RUNGS = {
     "W": Rung(dim=32, depth=6, time=32, steps=3_200, weight_decay=0.1, below="S", seeds=20,
               changes="weight decay 0.1 on matrices"),
     "C": Rung(dim=32, depth=6, time=32, steps=3_200, source="code", below="S",
-              changes="program code for text"),
+              changes="program code as training text"),
     "MW": Rung(dim=64, depth=6, time=64, steps=6_000, weight_decay=0.1, below="S", lower=1, of="M",
                changes="weight decay 0.1 on matrices"),
 }  # fmt: skip
