@@ -84,7 +84,7 @@ def test_a_claim_that_was_contradicted_limits_a_row_and_is_no_reason_for_one():
 def test_a_limit_that_did_not_survive_is_said_to_be_open():
     for name in ("01-not-seen", "01-lucky"):
         table = decisions([Advice("now", "this", ("01-law",), (name,))], CLAIMS)
-        assert f"But: not settled: A < B. ({name})" in str(table)
+        assert f"our run, not settled | small models | But: A = B + 1. ({name})" in str(table)
     assert len(read_lines(["01-law"], ["01-out", "09-x"])) == 1
 
 
@@ -95,9 +95,14 @@ def test_a_row_without_evidence_is_named_and_is_no_row():
 
 
 def test_the_scale_of_a_finding_on_the_ladder_is_its_rungs():
-    claims = CLAIMS | {"01-found": FOUND | {"rungs": {"S": 1.0, "M": 1.1}}}
-    ((_, lines),) = decisions([Advice("now", "this", ("01-found",))], claims).rows
-    assert lines[0].scale == "0.08 M and 0.31 M parameters"
+    for rungs, scale in (
+        (["M", "S"], "0.08 M, 0.31 M parameters"),
+        (["C"], "0.08 M parameters"),
+        (["S", "D", "M", "C"], "0.08 M, 0.15 M, 0.31 M parameters"),
+    ):
+        claims = CLAIMS | {"01-found": FOUND | {"rungs": dict.fromkeys(rungs, 1.0)}}
+        ((_, lines),) = decisions([Advice("now", "this", ("01-found",))], claims).rows
+        assert lines[0].scale == scale, rungs
 
 
 def test_evidence_is_linked():

@@ -10,8 +10,8 @@ data/decisions.csv has the rows, one line per piece of evidence: support for the
 or a limit of it (`but`), given as a claim's id or a paper's citation, which is checked against
 references.bib. The file has only the ids of claims: sentence, verdict and scale come from
 data/ledger/book.json, so the table changes with the ledger. Evidence that does not survive is left
-out, or called open if it would limit the advice. A row without any support is removed and named
-below the table.
+out, or called not settled if it would limit the advice. A row without any support is removed and
+named below the table.
 """
 
 import html
@@ -53,7 +53,7 @@ class Advice:
 class Line:
     """One line of a row: support for the advice, or a limit of it."""
 
-    grade: str  # law, report, our run
+    grade: str  # law, report, our run, or a run that is not settled
     scale: str
     says: str
     source: str
@@ -151,12 +151,11 @@ def decisions(advice: Sequence[Advice], claims: Claims) -> Decisions:
         if not limits and (refuted or not settled):
             return None
         said = find_sentence(claim)
-        if not settled:
-            said = f"not settled: {said}"
-        elif refuted:
-            said = str(claim["statement"])  # the result
+        if refuted or not settled:
+            said = str(claim["statement"])  # the result, which may contradict the claim
         link = f"{claim['chapter']}.ipynb#claim-{named}"
-        grade, scale = ("law", "any size") if law else ("our run", _scale_of(claim))
+        run = "our run" if settled else "our run, not settled"
+        grade, scale = ("law", "any size") if law else (run, _scale_of(claim))
         return Line(grade, scale, said, named, link, limits)
 
     def read_row(row: Advice) -> Row:
@@ -170,8 +169,8 @@ def _scale_of(claim: Mapping[str, Any]) -> str:
     """Return the size of a finding's models; for the ladder, by rung."""
     if not (rungs := claim.get("rungs")):
         return "small models"
-    sizes = [regime.parameters(ladder.build_base_run(rung, "pre")) for rung in rungs]
-    return " and ".join(f"{size / 1e6:.2g} M" for size in sizes) + " parameters"
+    sizes = {regime.parameters(ladder.build_base_run(rung, "pre")) for rung in rungs}
+    return ", ".join(dict.fromkeys(f"{size / 1e6:.2g} M" for size in sorted(sizes))) + " parameters"
 
 
 def _draw_row(advice: Advice, lines: Sequence[Line]) -> str:
