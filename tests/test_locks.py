@@ -178,7 +178,7 @@ def test_a_lock_waits_for_its_seeds_beside_a_first_look_and_is_then_judged_on_it
     early = {"S": lead(2, since=BEFORE), "M": lead(since=BEFORE)}
     waiting = make(early)
     assert list(waiting.rungs) == ["S", "M"] and waiting.word is None
-    assert waiting.to_dict()["lock"]["waits"] == ["2 of 3 seeds have reported on S"]
+    assert waiting.to_dict()["lock"]["waits"] == ["2 of 3 seeds evaluated on S"]
     assert (
         "preregistered runs incomplete (criterion of 2026-03-01, forecast p = 0.8): 2 of 3"
         in waiting.to_html()
@@ -238,7 +238,7 @@ def test_a_lock_may_name_its_seeds_rung_by_rung(book):
     add_lock(book, lock(rungs=("S", "M"), n=(3, 2)))
     assert find_lock(book, "05-x").count_seeds("M") == 2
     assert make({"S": lead(), "M": lead(1)}).to_dict()["lock"]["waits"] == [
-        "1 of 2 seeds have reported on M"
+        "1 of 2 seeds evaluated on M"
     ]
     assert make({"S": lead(), "M": lead(2)}).verdict == "holds"
     with pytest.raises(ValueError, match="one for each of its rungs, got n = 3, 2 for S"):
@@ -285,15 +285,13 @@ def test_a_paired_lock_waits_for_seeds_that_both_arms_have(book):
     apart = lead(since=AFTER)
     waiting = make({"S": apart})
     assert waiting.to_dict()["lock"]["waits"] == [
-        "0 of 3 seeds have reported on S",
-        "0 of 2 seeds have reported on M",
+        "0 of 3 seeds evaluated on S",
+        "0 of 2 seeds evaluated on M",
     ]
     assert "unpaired" in str(waiting)
     three = replace(apart, pairs=(0.2, 0.19, 0.21))
     two = replace(apart, pairs=(0.2, 0.19))
-    assert make({"S": two, "M": two}).to_dict()["lock"]["waits"] == [
-        "2 of 3 seeds have reported on S"
-    ]
+    assert make({"S": two, "M": two}).to_dict()["lock"]["waits"] == ["2 of 3 seeds evaluated on S"]
     assert make({"S": three, "M": two}).verdict == "holds"
 
 

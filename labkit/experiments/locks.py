@@ -268,5 +268,5 @@ def describe_waiting(lock: Lock, seeds: Mapping[str, int]) -> list[str]:
                 f"at size {rung}; read as many as the lock says, or lock the claim again"
             )
         if n < asked:
-            left.append(f"{n} of {asked} seeds have reported on {rung}")
+            left.append(f"{n} of {asked} seeds evaluated on {rung}")
     return left
