@@ -116,7 +116,7 @@ def test_a_card_says_how_somebody_tried_to_break_it_and_what_nobody_tried():
         claim("x", "s {mean} {low}", [1.0, 2.0], mean=3.0, low=1, **REST)
     rungs = {"S": [1.0, 1.1, 1.2, 1.1, 1.0], "M": [1.1, 1.0, 1.2, 1.1, 1.3]}
     ladder = claim("x", "s", rungs, **REST | {"kind": "best"}).to_dict()["tried"]
-    assert ladder["second value"] == "rungs S and M" and ladder["control"].endswith("own rate")
+    assert ladder["second value"] == "on S and M" and ladder["control"].startswith("tuned")
 
 
 def test_the_tolerance_is_a_share_of_the_value_unless_told():

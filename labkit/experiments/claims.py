@@ -377,13 +377,13 @@ def _list_trials(
     known = {}
     if kind != "exact" and (tried is not None or rungs):
         if len(rungs) > 1:
-            known["second value"] = f"rungs {' and '.join(rungs)}"
+            known["second value"] = f"on {' and '.join(rungs)}"
         if rungs and kind == "best":
             known["last step"] = "the test loss at the end"
         if kind == "best":
-            known["control"] = "each at its own rate"
+            known["control"] = "tuned learning rates"
         if kind == "range":
-            known["control"] = "every rate of the range"
+            known["control"] = "all learning rates tried"
     return known | dict(tried or {})
 
 
