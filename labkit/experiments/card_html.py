@@ -18,7 +18,7 @@ from labkit.statistics.verdicts import DIRECTIONS, judge_estimate
 from labkit.system.root import project_root
 
 KINDS = {
-    "exact": "algebra or a count",
+    "exact": "exact computation",
     "at": "one stated setting",
     "best": "each method at its own best learning rate",
     "range": "over a learning-rate range declared beforehand",
