@@ -1,8 +1,11 @@
 """Moving trained runs into the book's records: only requested runs, once, and complete."""
 
+import contextlib
 import errno
+import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -124,6 +127,51 @@ def test_a_full_disk_is_said_in_a_line_and_leaves_every_file_as_it_was(book, mon
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "No space left on device" in said and "01.jsonl" in said
     assert files == {path: path.read_bytes() for path in book.rglob("*") if path.is_file()}
+
+
+class Killed(BaseException):
+    """The process is gone: nothing that it would write or remove after this happens."""
+
+
+def kill_at(moment: int, book: Path, monkeypatch) -> bool:
+    """Record until a number of writes, renames and removals; return whether it was killed."""
+    steps = itertools.count()
+
+    def step_or_die(step):
+        def take(*args, **options):
+            if next(steps) >= moment:
+                raise Killed
+            return step(*args, **options)
+
+        return take
+
+    with monkeypatch.context() as patch, contextlib.suppress(Killed):
+        for owner, name in ((os, "fsync"), (Path, "replace"), (Path, "unlink")):
+            patch.setattr(owner, name, step_or_die(getattr(owner, name)))
+        recording.update_records(book, chapters.find_chapters(book), "book")
+        return False
+    return True
+
+
+def test_who_is_killed_at_any_step_of_recording_loses_nothing_and_goes_on(
+    book, tmp_path_factory, monkeypatch
+):
+    monkeypatch.setattr(recording, "ladder_keys", lambda store: {variants()[0].key()})
+    whole = shutil.copytree(book, tmp_path_factory.mktemp("whole") / "book")
+    recording.update_records(whole, chapters.find_chapters(whole), "book")
+
+    def read_files(root: Path) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in Store(root).records.folder.iterdir()}
+
+    for moment in itertools.count():
+        here = shutil.copytree(book, tmp_path_factory.mktemp("killed") / "book")
+        if not kill_at(moment, here, monkeypatch):
+            break
+        assert all(Store(here).read_record(run) is not None for run in variants()), moment
+        recording.update_records(here, chapters.find_chapters(here), "book")
+        assert read_files(here) == read_files(whole), moment
+        assert len([*Store(here).folder.glob("*.json")]) == 2, moment
+    assert moment == 3 * 2 + 7, "three files, each flushed and renamed, and seven runs moved"
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from labkit.experiments import ladder
 from labkit.experiments.lab import device_of
 from labkit.experiments.records import LADDER, Row
 from labkit.experiments.store import Store, choose_newer
-from labkit.system.files import hold_lock
+from labkit.system.files import WRITING, hold_lock
 from press.book import asked, chapters
 from press.book.chapters import Chapter
 
@@ -40,6 +40,8 @@ def update_records(root: Path, chosen: Sequence[Chapter], size: str) -> list[Rec
     """Bring the files of the ladder and of these chapters up to date with the store."""
     store = Store(root, device_of(size))
     with hold_lock(root / ".labkit" / "record.lock"):
+        for part in store.records.folder.glob(f"{WRITING}*"):
+            part.unlink()  # of a call that was killed: only who holds the lock writes here
         on_ladder = ladder_keys(store)
         done = [_write_records(store, LADDER, on_ladder, store.records.load_rows(LADDER).keys())]
         wanted = wanted_anywhere(root, size)
@@ -56,7 +58,7 @@ def update_records(root: Path, chosen: Sequence[Chapter], size: str) -> list[Rec
                 stays = rest if wanted is None else rest & wanted
                 own = asked_for - on_ladder - others
                 done.append(_write_records(store, chapter.number, own, stays))
-        total = sum(path.stat().st_size for path in store.records.folder.glob("*"))
+        total = sum(path.stat().st_size for path in store.records.folder.glob("*.jsonl"))
         if total > LIMIT:
             raise ValueError(
                 f"the book's records may take at most {LIMIT / 1e6:.0f} MB, but take "
