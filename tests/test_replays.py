@@ -5,6 +5,7 @@ planted change each. (That they replay without one, a build of the book shows.)
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -207,7 +208,10 @@ def test_a_changed_loss_makes_every_run_of_its_configuration_stale(toy, capsys):
     toy.write(*(nudged(recorded(TOYS[place])) for place in POST_TOYS))
     assert toy.check()[0] == keys_of(POST_TOYS)
     said = capsys.readouterr().out
-    assert "differs: first losses by" in said and "RED: 2 recorded runs are stale" in said
+    assert "replays: 3 runs of 2 configurations" in said
+    design = "recipe post, norm rms, activation swiglu"
+    assert re.search(rf"\b[12] of 3: {design}: [0-9a-f]{{12}} differs: first losses by", said)
+    assert "RED: 2 recorded runs are stale" in said
     assert "01 (2)" in said
     assert not replays.is_known(toy.root)
     assert toy.check() == (keys_of(POST_TOYS), 0), "it stays red until record or code changes"
@@ -395,7 +399,7 @@ def _get(value: Any, names: list[str]) -> Any:
 
 
 def here(row: Row) -> Row:
-    """Return a row as this machine would write it: on another kind, digits differ anyway."""
+    """Return a row as this machine would write it: digits differ on another kind of machine."""
     there = row["provenance"]
     if all(there[name] == collect_provenance()[name] for name in ("cpu", "torch")):
         return row
@@ -453,7 +457,7 @@ def test_a_planted_change_is_noticed(plant, monkeypatch):
         ends = replaying._group_keys(rows, lambda key: replaying._list_ends(runs[key]))
         keys = [key for key, _ in replaying.choose_replays({}, ends, rows, CPU)]
     found = [rows[key] for key in keys if has(rows[key], fields) and rows[key]["trained"] > FIRST]
-    found.sort(key=lambda row: row["cpu_seconds"])  # `here` may have to train them
+    found.sort(key=lambda row: row["trained"])  # `here` may have to train them, on this processor
     found = [here(row) for row in (found if compare is retrain_run else found[:2])]
 
     def list_noticed():

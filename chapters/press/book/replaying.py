@@ -42,18 +42,18 @@ def replay_runs(
     workloads = _group_keys(rows, lambda key: [runs[key].hash_workload()])
     ends = _group_keys(rows, lambda key: _list_ends(runs[key]))
     replays = choose_replays(workloads, ends, rows, store.device)
-    print(f"replays: {len(workloads)} configurations, the cheapest first", flush=True)
+    print(f"replays: {len(replays)} runs of {len(workloads)} configurations", flush=True)
     whys = dict.fromkeys(rows, "")
-    for found in _run_replays(
-        [
-            (runs[key].to_dict(), sources_of([runs[key]]), rows[key], store.device, whole)
-            for key, whole in replays
-        ]
-    ):
+    tasks = [
+        (runs[key].to_dict(), sources_of([runs[key]]), rows[key], store.device, whole)
+        for key, whole in replays
+    ]
+    for number, found in enumerate(_run_replays(tasks), start=1):
         if not found.agrees:
-            print(f"    {found}", flush=True)
+            why = f"{_name_design(found.run)}: {found}"
+            print(f"    {number} of {len(tasks)}: {why}", flush=True)
             shares = workloads | ends
-            whys |= dict.fromkeys(shares[_name_what_differs(found)], str(found))
+            whys |= dict.fromkeys(shares[_name_what_differs(found)], why)
     print(f"replays: done in {time.monotonic() - began:.0f} s", flush=True)
     return whys
 
@@ -75,6 +75,11 @@ def _list_ends(run: Run) -> list[str]:
 
 def _name_course(run: Run) -> str:
     return f"{run.model.norm}, {run.train.optimizer}, {run.train.schedule}"
+
+
+def _name_design(run: Run) -> str:
+    names = ("recipe", "step", "norm", "activation")
+    return ", ".join(f"{n} {getattr(run.model, n)}" for n in names if hasattr(run.model, n))
 
 
 def _name_what_differs(found: Replay) -> str:
