@@ -30,6 +30,7 @@ from press.book.compare import (
         ("layer2 1.0", "layer3 1.0", False),
         ("a    9.99\nb   10.00", "a   10.00\nb    9.99", True),
         ("[1, 2]", "[1, 2, 3]", False),
+        ("it is 0. If", "it is 2e-18. If", True),  # a number may end a sentence
     ],
 )
 def test_text_is_the_same_when_its_words_are_and_its_numbers_nearly(old, new, same):

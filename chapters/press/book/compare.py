@@ -21,9 +21,7 @@ ASKED_RTOL = 1e-5
 DRAWN_TOLERANCE = 5e-2
 # A number in a claim's sentence, beside its mean: a share of it.
 SENTENCE_RTOL = 5e-2
-ROUNDING = (
-    1e-12  # a difference so small is float64 rounding, which another processor does otherwise
-)
+ROUNDING = 1e-12  # a smaller difference is float64 rounding, which depends on the processor
 # What a claim promised before it was measured: any change is a new claim. (Not its tolerance,
 # which may follow from the values: the recorded one counts until the claim is accepted anew.)
 PROMISES = (
@@ -46,8 +44,8 @@ EXACT_RTOL = 1e-9
 
 NUMBER = re.compile(
     r"(?<![\w.])[-+−]?(?:"
-    r"(?:\d+\.?\d*·)?10<sup>−?\d+</sup>"  # as a card writes 3e-16
-    r"|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
+    r"(?:\d+(?:\.\d+)?·)?10<sup>−?\d+</sup>"  # as a card writes 3e-16
+    r"|(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?)"  # a full stop is no part of a number
     r"|\b(?:nan|inf)\b"
 )
 
@@ -207,7 +205,7 @@ def compare_claims(
             found += [finding] if finding else []
         elif old[name].get("chapter") not in absent:
             found.append(Finding(name, True, "recorded, but no chapter makes it any more"))
-    return [finding for finding in found if _find_chapter(finding, new) not in absent]
+    return [finding for finding in found if new.get(finding.name, {}).get("chapter") not in absent]
 
 
 def describe_difference(
@@ -278,7 +276,3 @@ def _format_claim(claim: Mapping[str, Any] | None) -> str:
     weak = " (weak)" if claim.get("weak") else ""
     verdict = f"{claim['verdict']}{weak}"
     return f"{verdict:<20} {average_values(claim):<10.4g} [{bounds}]  {claim['criterion']}"
-
-
-def _find_chapter(finding: Finding, claims: Mapping[str, Any]) -> str | None:
-    return claims.get(finding.name, {}).get("chapter")
