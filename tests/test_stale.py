@@ -50,4 +50,6 @@ def test_cards_and_figures_are_marked_and_named_in_one_line():
 
 def test_names_that_a_cell_makes_and_reads():
     assert names_of("x, y = f(z)\nx += 1") == ({"x", "y"}, {"f", "z"})
+    assert names_of("import m.n\na[i] = [j for j in b]") == ({"m", "a"}, {"a", "i", "b"})
+    assert names_of("def f(g):\n    h = g\n    return h, k") == ({"f"}, {"k"})
     assert names_of("this is no Python") == (set(), set())

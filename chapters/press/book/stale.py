@@ -5,6 +5,7 @@ notes in an output that no page shows which runs a cell asked for.)
 """
 
 import ast
+import symtable
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,17 +41,28 @@ def asked_for(cell: Json) -> set[str]:
 
 
 def names_of(source: str) -> tuple[set[str], set[str]]:
-    """List the names that a cell assigns or may change, and those that it reads."""
+    """List the names that a cell assigns or may change, and those that it reads.
+
+    Names inside a function or a comprehension count only if they are the cell's own.
+    """
     try:
-        tree = ast.parse(source)
+        tree, table = ast.parse(source), symtable.symtable(source, "<cell>", "exec")
     except SyntaxError:
         return set(), set()
-    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    made = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    symbols = table.get_symbols()
+    made = {one.get_name() for one in symbols if one.is_assigned() or one.is_imported()}
+    known = {one.get_name() for one in symbols}
+    inner = list(table.get_children())
+    for one in inner:
+        inner += one.get_children()
+        known |= {symbol.get_name() for symbol in one.get_symbols() if symbol.is_global()}
+    read = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            made.add(node.name)
-    return made, {node.id for node in names if isinstance(node.ctx, ast.Load)}
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            read |= {node.id} & known
+        elif isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            made |= {one.id for one in ast.walk(node.value) if isinstance(one, ast.Name)} & known
+    return made, read
 
 
 def shown_by(notebook: Json, places: list[int]) -> list[str]:
