@@ -17,6 +17,7 @@ from typing import Any
 
 from press.book.cells import Cell, Outcome, Running, read_job, run_program
 from press.book.chapters import CODE, Chapter
+from press.book.stale import names_of
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -41,13 +42,14 @@ def run_trials(
     chapter: Chapter,
     trials: Sequence[Trial] = (),
     *,
-    until: int | None = None,
+    only: Sequence[int] | None = None,
     train: bool = False,
     code: Path = CODE,
     **parameters: Any,
 ) -> tuple[Tried, list[Tried]]:
-    """Run a chapter up to cell `until`; return its results, and those of each trial.
+    """Run a chapter; return its results, and those of each trial.
 
+    With `only` these cells run, and earlier ones that make names which they or a trial need.
     With `train` runs without a record are trained. `code` is the folder of the labkit to import.
     """
     paths = [str(code), str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -56,7 +58,7 @@ def run_trials(
         chapter,
         {"PYTHONPATH": os.pathsep.join(paths), "LABKIT_TRAIN": "" if train else "never"},
         parameters=parameters,
-        until=until,
+        only=only and list(only),
         trials=[(t.first, t.last, list(t.sources.items())) for t in trials],
     )
     whole, *tried = map(Tried.from_json, json.loads(told))
@@ -104,16 +106,54 @@ def run_in_fork(running: Trying, cells: Sequence[Cell], trial: Trial) -> str:
     return told or Tried({}, {trial.first: f"the trial's process ended with {status}"}).to_json()
 
 
+def list_names(source: str) -> list[tuple[set[str], set[str], set[str]]]:
+    """Return the names that each statement of a cell sets, those it may change, those it reads."""
+    blocks = ast.For | ast.While | ast.If | ast.With | ast.Try | ast.AugAssign
+    found = []
+    for statement in ast.parse(source).body:
+        made, read = names_of(ast.unparse(statement))
+        is_block = isinstance(statement, blocks)  # may call methods, or set nothing
+        found.append((set(), made | read, read) if is_block else (made - read, made, read))
+    return found
+
+
+def list_needed(cells: Sequence[Cell], only: Sequence[int], trials: Sequence[Trial]) -> set[int]:
+    """Return the cells to run: `only`, and each that makes a name which one of them needs."""
+    once = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef
+    statements = [one for cell in cells for one in ast.parse(cell.source).body]
+    fixed = set().union(
+        *(names_of(ast.unparse(one))[0] for one in statements if isinstance(one, once))
+    )
+    wanted: set[str] = set()
+    needed = set(only)
+    for cell in reversed(cells):
+        if any(wanted & (sets | changes - fixed) for sets, changes, _ in list_names(cell.source)):
+            needed.add(cell.index)
+        sources = [t.sources.get(cell.index, "") for t in trials if t.first <= cell.index <= t.last]
+        if sources or cell.index in needed:
+            wanted = set().union(*(list_wanted(one, wanted) for one in {*sources, cell.source}))
+    return needed
+
+
+def list_wanted(source: str, wanted: set[str]) -> set[str]:
+    """Return the names that must exist before a cell, if `wanted` must exist after it."""
+    for sets, _, read in reversed(list_names(source)):
+        wanted = wanted - sets | read
+    return wanted
+
+
 def main() -> None:
     """Read a job, run its chapter and trials, answer with the results."""
     job, cells, answer = read_job()
     trials = [Trial(first, last, dict(sources)) for first, last, sources in job["trials"]]
     running, tried = Trying(job["parameters"]), {}
+    only = job["only"]
+    needed = {c.index for c in cells} if only is None else list_needed(cells, only, trials)
     for cell in cells:
         for number, trial in enumerate(trials):
             if trial.first == cell.index:
                 tried[number] = run_in_fork(running, cells, trial)
-        if job["until"] is None or cell.index <= job["until"]:
+        if cell.index in needed or "parameters" in cell.tags:
             running.run_cell(cell, cell.source)
     with answer:
         json.dump([running.outcome.to_json(), *(tried[i] for i in range(len(trials)))], answer)
