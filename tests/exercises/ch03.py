@@ -42,7 +42,7 @@ EXERCISES = [
         {
             (
                 "def shifted_variance(x):\n    return x.square().mean(-1) - x.mean(-1).square()"
-            ): "before anything is known of the mean",
+            ): "before anything is known about the mean",
             (
                 "def shifted_variance(x):\n"
                 "    moved = x - x[..., :1]\n"

@@ -12,7 +12,7 @@ EXERCISES = [
         wrong={
             STEP + "return h + alpha.abs() * (b - h)": "must have length 1",
             RAW + UNIT: "the branch is not divided by its length",
-            STEP + "y = b + alpha.abs() * (h - b)\n    " + UNIT: "the share goes from h",
+            STEP + "y = b + alpha.abs() * (h - b)\n    " + UNIT: "the absolute value of the share",
             STEP + "y = h + alpha * (b - h)\n    " + UNIT: "the sign of a share must not matter",
         },
     ),
