@@ -1,4 +1,4 @@
-"""Wrong lines in labkit that a claim of chapter 01, BatchNorm vs LayerNorm, must notice."""
+"""Deliberate bugs in labkit that a claim of chapter 01, BatchNorm vs LayerNorm, must detect."""
 
 from . import Break
 

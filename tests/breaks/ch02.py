@@ -1,4 +1,4 @@
-"""Wrong lines in labkit that chapter 02, Pre-Norm and Post-Norm, must notice."""
+"""Deliberate bugs in labkit that chapter 02, Pre-Norm and Post-Norm, must detect."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Wrong lines in labkit that a claim of chapter 03 must notice."""
+"""Deliberate bugs in labkit that a claim of chapter 03 must detect."""
 
 from tests.breaks import Break
 

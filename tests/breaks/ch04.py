@@ -1,4 +1,4 @@
-"""Wrong lines in labkit that a claim of chapter 04 must notice."""
+"""Deliberate bugs in labkit that a claim of chapter 04 must detect."""
 
 from tests.breaks import Break
 

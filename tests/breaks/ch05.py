@@ -1,4 +1,4 @@
-"""Wrong lines in labkit that a claim of chapter 05, DeepNorm, must notice."""
+"""Deliberate bugs in labkit that a claim of chapter 05, DeepNorm, must detect."""
 
 from tests.breaks import Break
 

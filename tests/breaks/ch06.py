@@ -1,4 +1,4 @@
-"""Wrong lines in labkit that chapter 06, HybridNorm, must notice."""
+"""Deliberate bugs in labkit that chapter 06, HybridNorm, must detect."""
 
 from labkit.corpora import Text
 from labkit.experiments import Run

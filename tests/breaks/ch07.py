@@ -1,4 +1,4 @@
-"""Wrong lines in labkit that chapter 07, Dynamic Tanh, must notice."""
+"""Deliberate bugs in labkit that chapter 07, Dynamic Tanh, must detect."""
 
 from tests.breaks import Break
 

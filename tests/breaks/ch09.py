@@ -1,4 +1,4 @@
-"""Wrong lines in labkit that a claim of chapter 09, norms at the memory wall, must notice."""
+"""Deliberate bugs in labkit that a claim of chapter 09, norms at the memory wall, must detect."""
 
 from tests.breaks import Break
 

@@ -1,4 +1,4 @@
-"""Wrong lines in labkit that a claim of chapter 10, choosing a norm, must notice."""
+"""Deliberate bugs in labkit that a claim of chapter 10, choosing a norm, must detect."""
 
 from tests.breaks import Break
 

@@ -1,4 +1,4 @@
-"""Wrong lines in labkit that appendix A, skips before norms, must notice."""
+"""Deliberate bugs in labkit that appendix A, skips before norms, must detect."""
 
 from labkit.corpora import Digits
 from labkit.experiments import Run

@@ -1,4 +1,4 @@
-"""Wrong lines in labkit that appendix B, Statistics of the batch, must notice."""
+"""Deliberate bugs in labkit that appendix B, Statistics of the batch, must detect."""
 
 from labkit.corpora import FewDigits, Points
 from labkit.experiments import Run

@@ -1,4 +1,4 @@
-"""Wrong lines in labkit that appendix C, a zoo of placements, must notice."""
+"""Deliberate bugs in labkit that appendix C, a zoo of placements, must detect."""
 
 from tests.breaks import Break
 

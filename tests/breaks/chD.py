@@ -1,4 +1,4 @@
-"""Wrong lines in labkit that appendix D, numbers and formats, must notice."""
+"""Deliberate bugs in labkit that appendix D, numbers and formats, must detect."""
 
 from labkit.corpora import Text
 from labkit.experiments import Run

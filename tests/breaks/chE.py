@@ -1,4 +1,4 @@
-"""Wrong lines in labkit that appendix E, HybridNorm's tables, must notice."""
+"""Deliberate bugs in labkit that appendix E, HybridNorm's tables, must detect."""
 
 from tests.breaks import Break
 
