@@ -17,6 +17,7 @@ from press.book.facts import format_seeds, provenance_line
 from press.book.files import Red
 from press.book.forecasts import HELD, Forecast
 from press.book.ledger import load_recorded
+from press.site import claim_cards
 from press.site import sphinx as site_module
 from press.site.coverage import mark_claim
 from press.site.figures import list_names, list_tables
@@ -301,8 +302,9 @@ def test_the_scoreboard_judges_what_is_the_same_at_one_margin():
     page = build_scoreboard({"claims": {"a": one}}, {ONE: "One"})
     part = page[page.index("## The same, at one margin") :]
     assert "| in [-0.02, 0.02] | S | +0.0040 [+0.0026, +0.0054] | the same |" in part
-    without = build_scoreboard({"claims": {"a": base}}, {ONE: "One"})
-    assert "No claim of this build is of this kind." in without  # claims.md links to this section
+    for other in (base, one | {"verdict": "waits", "lock": WAITING}):
+        without = build_scoreboard({"claims": {"a": other}}, {ONE: "One"})
+        assert "No claim of this build is of this kind." in without  # claims.md links here
 
 
 def test_readme_and_cover_say_truly_that_preregistered_claims_hold_less_often():
@@ -392,6 +394,20 @@ def test_a_strip_draws_each_value_zero_the_threshold_and_both_ends():
     far = fake_book.claim("x", ONE, "holds", [9.9, 10.0, 10.1], criterion="> 9")
     assert re.findall(r">([^<]+)</text>", draw_strip(far)) == ["9", "9.75", "10.25"]
     assert draw_strip(fake_book.CLAIMS["02-pre-grows-with-depth"]) == "", "a law has no seeds"
+
+
+@pytest.mark.parametrize(("sentence", "label"), [
+    ("Its loss is {apart:.2f} nats {side} B's.", "improvement →"),
+    ("Its share is {apart:.2f} {side} B's.", "lower →"),
+    ("Its loss is {mean:.2f} nats higher than B's.", "higher loss →"),
+    ("Its loss is {mean:.2f} nats lower than B's.", "lower loss →"),
+    ("It raises the test loss by {mean:.2f} nats.", "higher loss →"),
+    ("The increase in loss is {mean:.2f} nats larger.", "larger →"),
+    ("The exponent is {mean:.2f}.", ""),
+])  # fmt: skip
+def test_a_strip_s_label_says_what_lies_right_of_zero(sentence: str, label: str):
+    claim = fake_book.claim("x", ONE, "holds", [0.9, 1.0, 1.1])
+    assert claim_cards.describe_value(claim | {"wording": sentence}) == label
 
 
 # -- pages of the package ---------------------------------------------------------------------

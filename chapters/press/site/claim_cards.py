@@ -39,6 +39,15 @@ from press.site.outline import Book, Outline
 from press.site.strips import draw_strip
 
 HOLM = ", survives Holm’s correction"
+# By the words of a claim's sentence: what lies right of zero on its strip.
+RIGHT = {
+    r"nats \{side\}": "improvement →",
+    r"\{side\}": "lower →",
+    r"\{mean[^}]*\} nats higher|raises? .*loss by \{mean": "higher loss →",
+    r"\{mean[^}]*\} nats lower": "lower loss →",
+    r"\{mean[^}]*\} nats larger": "larger →",
+    r"\{(mean|k)\b": "",
+}
 
 
 def draw_in_chapter(claim: Json, code: str = "") -> str:
@@ -67,6 +76,15 @@ def draw_in_scoreboard(
     data = "".join(f' data-{key}="{html.escape(value)}"' for key, value in facets.items())
     to = f'<a href="{chapter}.html#claim-{label}">{label}</a> in its chapter' if linked else label
     return draw(claim, f' id="{row}-{label}"{data}', [to], HOLM if survives else "")
+
+
+def draw_on_page(name: str, book: Book) -> str:
+    """Draw an opened card for a page, with a link to its chapter; nothing without the chapter."""
+    chapter = book.get(name.partition("-")[0])
+    if chapter is None or name not in chapter.claims:
+        return ""
+    to = f'<a href="{html.escape(claim_address(chapter, name))}">{name}</a> in its chapter'
+    return wrap_html(draw(chapter.claims[name], " open", [to]))
 
 
 def draw(claim: Json, attributes: str, below: Sequence[str], marks: str = "") -> str:
@@ -103,10 +121,9 @@ def draw(claim: Json, attributes: str, below: Sequence[str], marks: str = "") ->
 
 def describe_value(claim: Json) -> str:
     """Return the mean if the sentence does not have it, or what lies right of zero."""
-    if "{side}" in claim["wording"]:
-        return "improvement →"
-    if re.search(r"\{(mean|k)\b", claim["wording"]):
-        return ""
+    for words, label in RIGHT.items():
+        if re.search(words, claim["wording"]):
+            return label
     low, high = map(float, claim["interval"])
     return f"<b>{typeset(format_mean(rebuild_estimate(claim).mean, high - low))}</b>"
 
@@ -141,7 +158,7 @@ def draw_cover(book: Book) -> str:
     """Draw the matrix of claims, with an explanation."""
     claims = [claim for chapter in book.values() for claim in chapter.claims.values()]
     legend = ", ".join(
-        f'<span class="labkit-verdict-{verdict}">{shape}</span> {VERDICTS[verdict]}'
+        f'<i class="labkit-verdict-{verdict}"></i>\u00a0{shape} {VERDICTS[verdict]}'
         for verdict, (shape, _) in LOOKS.items()
     )
     shelves = [chapter for chapter in book.values() if is_letter(chapter.number)]
@@ -149,7 +166,8 @@ def draw_cover(book: Book) -> str:
     rows += draw_cabinet(shelves)
     return wrap_html(
         f'<div class="labkit-matrix"><ol>{rows}</ol>'
-        f'<p class="legend">{len(claims)} claims, one mark each: {legend}. '
+        f'<p class="legend">{len(claims)} claims, one mark each. Each row counts its marks: '
+        f'<i class="labkit-verdict-holds"></i>\u00a0{TICK} exact claim that holds, {legend}. '
         "Point at a mark to read its claim, or click it to see the card.</p></div>"
     )
 
