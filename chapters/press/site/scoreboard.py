@@ -65,7 +65,7 @@ this kind are preregistered with it."""
 
 
 def format_count(count: int, word: str) -> str:
-    """Format a count of things in words."""
+    """Format a count with its noun, singular or plural."""
     return f"{count} {word}{'s' * (count != 1)}"
 
 
@@ -199,7 +199,7 @@ def format_margins(claims: Mapping[str, Json]) -> list[str]:
     rows = []
     for name, claim in claims.items():
         rungs = claim.get("rungs") or {}
-        if not rungs or not read_criterion(claim).two_sided:
+        if is_waiting(claim) or not rungs or not read_criterion(claim).two_sided:
             continue
         for rung, kept in sorted(rungs.items()):
             one = read_rung(kept)
