@@ -45,6 +45,14 @@ def test_the_preface_asks_what_the_chapters_ask_and_marks_every_claim():
             assert f'href="{one.name}.html#claim-{name}"' in shown
 
 
+def test_the_page_about_claims_explains_the_words_of_an_opened_card():
+    shown = guide.fill_page(typed("claims.md"), ROOT, book())
+    card, words = re.search(r"<details.* open>(.*)</details>(.*?)## ", shown, re.S).groups()
+    named = re.findall(r"\*\*(.+?)\*\*", html.escape(words.partition("open the card")[2]))
+    assert all(part in card for each in named for part in re.split(" … | · |; ", each)), named
+    assert guide.fill_page("<!-- card 04-gone -->", ROOT, book()) == ""
+
+
 def test_a_lesson_names_all_exercises_and_what_did_not_hold():
     one = book()["01"]
     shown = guide.format_lesson(["01"], book())

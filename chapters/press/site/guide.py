@@ -6,6 +6,7 @@ A comment is replaced by what it names:
     <!-- models -->           the cover: how large they are and what they read
     <!-- map -->              the cover: the loss of every recipe at every learning rate
     <!-- claims -->           the cover: every claim as a mark, a row a chapter
+    <!-- card 07-a-claim -->  the card of a claim, opened
     <!-- sizes -->            words, runs, claims and exercises of every chapter, as a table
     <!-- lesson 07 08 -->     a lesson: reading, run, what did not hold, exercises by kind
     <!-- predictions -->      every question of the book, and the place of the reader's scores
@@ -22,7 +23,7 @@ from pathlib import Path
 from press.book.facts import format_table
 from press.book.forecasts import HELD
 from press.site import all_predictions, cover, coverage, wordlists
-from press.site.claim_cards import draw_cover, wrap_html
+from press.site.claim_cards import draw_cover, draw_on_page, wrap_html
 from press.site.links import Place, link_place, link_references
 from press.site.outline import Book, Outline
 from press.site.predictions import HEAD
@@ -32,9 +33,9 @@ GUIDE = ("index.md", "paths.md", "claims.md", "predictions.md", "cabinet.md", "r
          "package.md", "tables.md", "placements.md", "course.md", "glossary.md",
          "errata.md")  # fmt: skip
 MARK = re.compile(
-    r"<!-- (voices|models|map|claims|sizes|lesson|predictions|forecasts|glossary|notation|errata"
-    r"|coverage)"
-    r"((?: \d+)*) -->"
+    r"<!-- (voices|models|map|claims|card|sizes|lesson|predictions|forecasts|glossary|notation"
+    r"|errata|coverage)"
+    r"((?: [\w*.-]+)*) -->"
 )
 # The kinds of exercises by a word of theirs, and those that take longer than a lesson.
 KINDS = {"hand": "by hand", "code": "in code", "pro": "a proof", "open": "open"}
@@ -43,12 +44,12 @@ AT_HOME = ("a proof", "open")
 
 def fill_page(text: str, root: Path, book: Book) -> str:
     """Complete a handwritten page, and turn its references into links."""
-
     fill = {
         "voices": lambda: wrap_html(cover.draw_voices(root)),
         "models": lambda: cover.describe_models(root),
         "map": lambda: wrap_html(cover.draw_map(root)),
         "claims": lambda: draw_cover(book),
+        "card": lambda name: draw_on_page(name, book),
         "sizes": lambda: format_sizes(book),
         "lesson": lambda *numbers: format_lesson(numbers, book),
         "predictions": lambda: all_predictions.draw_predictions(root, book),
