@@ -26,7 +26,13 @@ STYLE = "formulas.css"
 # It has no letter and sets every height: whatever comes later moves nothing.
 ZERO = "MathJax_Zero.woff"
 # As large as the letters around it: an x has the height of theirs, in whatever font that is.
-FITTED = "\nmjx-container[jax] { font-size: calc(1ex / 0.442); }\n"
+FITTED = """
+mjx-container[jax] { font-size: calc(1ex / 0.442); }
+@media (max-width: 600px) { /* a phone: a new line at each wide space */
+  mjx-container[display="true"] > mjx-math { text-align: center; }
+  mjx-math > mjx-mstyle:has(> mjx-mspace[style*=" 2em"]) { display: block; height: 0.7em; }
+}
+"""
 MACROS_THAT_HIDE_FAULTS = ["noundefined", "noerrors"]
 SCRIPT = """
 const [folder, settings] = process.argv.slice(1);
