@@ -1,8 +1,8 @@
-// Claims: open the card that an address names, filter the scoreboard, move through the cover's rows.
+// Claims: open the card or the filter that an address names, filter the scoreboard, move through the cover's rows.
 
 function openTarget() {
-  if (location.hash.startsWith("#f:")) return; // a filter, below
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const filter = location.hash.startsWith("#f:") && document.querySelector("form.labkit-filter");
+  const target = filter || document.getElementById(decodeURIComponent(location.hash.slice(1)));
   for (let fold = target?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
   target?.scrollIntoView();
 }
