@@ -122,9 +122,9 @@
       box.className = "labkit-explorer";
       box.innerHTML = `<div class="panes"><div class="tools">
         <label>recipe <select name="recipe"><optgroup label="norms alone">${list(true)}</optgroup><optgroup label="norms and more">${list(false)}</optgroup></select></label>
-        <label>rung <select name="rung">${options(Object.entries(this.index.rungs).map(([n, what]) => [n, `${n}: ${what}`]))}</select></label>
-        <button type="button" name="hold" aria-pressed="false">hold as A</button>
-        <button type="button" name="draw" aria-pressed="false">draw it first</button></div>
+        <label>size <select name="rung">${options(Object.entries(this.index.rungs).map(([n, what]) => [n, `${n}: ${what}`]))}</select></label>
+        <button type="button" name="hold" aria-pressed="false">keep as A</button>
+        <button type="button" name="draw" aria-pressed="false">guess it first</button></div>
         <div class="blocks"><div class="a" hidden></div><div class="b"></div></div>
         <div class="main"><div class="said" aria-live="polite"></div>
           <div class="panel u"><p>validation loss by learning rate (nats)</p><svg></svg></div>
@@ -342,7 +342,7 @@
       const hold = this.field("hold");
       hold.setAttribute("aria-pressed", Boolean(this.held));
       hold.disabled = !this.held && !this.now;
-      hold.textContent = this.held ? "let A go" : "hold as A";
+      hold.textContent = this.held ? "drop A" : "keep as A";
     }
 
     describe(row) {
@@ -354,7 +354,7 @@
       const draw = this.field("draw");
       draw.disabled = !this.drawing && !this.now?.tried.length;
       draw.setAttribute("aria-pressed", Boolean(this.drawing));
-      draw.textContent = this.drawing ? "show what happened" : "draw it first";
+      draw.textContent = this.drawing ? "show what happened" : "guess it first";
       this.box.classList.toggle("drawing", Boolean(this.drawing));
       this.box.classList.toggle("idle", !this.stops.length);
       const range = this.field("rate"), place = this.stops.indexOf(this.rate);
