@@ -13,9 +13,10 @@ step.addEventListener("input", () => {
 });
 
 box.querySelector("button").addEventListener("click", () => {
-  const right = voices.filter(one => one.querySelector("select").value === one.dataset.is);
-  for (const one of voices) one.dataset.right = right.includes(one);
-  box.querySelector(".score").textContent = `You have ${right.length} of ${voices.length}.`;
+  const guessed = voices.filter(one => one.querySelector("select").value);
+  const right = guessed.filter(one => one.querySelector("select").value === one.dataset.is);
+  for (const one of guessed) one.dataset.right = right.includes(one);
+  box.querySelector(".score").textContent = guessed.length ? `${right.length} of ${guessed.length} right` : "";
   box.dataset.told = "";
 });
 })();

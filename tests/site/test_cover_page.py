@@ -1,4 +1,4 @@
-"""The cover in use: texts, a bet, the answers and the map."""
+"""Use the cover page: its texts, the reader's guess, the answers and the map."""
 
 import gzip
 import re
@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from press.site import cover
-from tests.site.test_axe import RULES, RUN, axe
+from tests.site.test_axe import axe, faults
 
 pytestmark = pytest.mark.site
 DATA = cover.read_data(Path(__file__).resolve().parents[2])
@@ -35,7 +35,7 @@ def test_a_reader_moves_the_step_bets_and_sees_answers_and_map_by_keys_alone(pag
         page.keyboard.type(cover.CHOICES[name])
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    expect(page.locator(".score")).to_have_text(f"You have {len(others)} of {len(others) + 1}.")
+    expect(page.locator(".score")).to_have_text(f"{len(others)} of {len(others)} right")
     for place, voice in enumerate(DATA["voices"].values()):
         expect(told.nth(place)).to_contain_text(f"a loss of {voice['loss']:.2f} nats")
     expect(page.locator(".labkit-map tbody tr")).to_have_count(len(DATA["recipes"]))
@@ -76,5 +76,5 @@ def test_the_answers_and_the_map_have_no_fault_and_fit(tab, scheme: str, width: 
     page.goto("index.html")
     page.get_by_role("button", name="Show which is which").click()
     expect(page.locator(".labkit-map")).to_be_visible()
-    assert page.evaluate(RUN, RULES) == []
+    assert faults(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
