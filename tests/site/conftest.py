@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,11 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+WATCH = """window.changed = 0;
+new MutationObserver(found => { window.changed += found.length; }).observe(document, {
+    attributes: true, characterData: true, childList: true, subtree: true,
+});"""
 
 
 @pytest.fixture(scope="session")
@@ -80,6 +85,27 @@ def page(browser: Browser, base: str) -> Iterator[Page]:
     yield page
     context.close()
     assert wrong == []
+
+
+@pytest.fixture
+def count_work(page: Page) -> Callable[[], tuple[int, int]]:
+    """Return a function that counts the page's layouts and changed nodes since its last call.
+
+    Counts are the same on a busy machine, where milliseconds are not.
+    """
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable")
+    page.add_init_script(WATCH)
+    last = 0
+
+    def count() -> tuple[int, int]:
+        nonlocal last
+        changed = page.evaluate("() => { const n = window.changed; window.changed = 0; return n; }")
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        before, last = last, next(one["value"] for one in metrics if one["name"] == "LayoutCount")
+        return int(last - before), changed
+
+    return count
 
 
 @pytest.fixture(scope="session")

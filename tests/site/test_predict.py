@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,6 @@ REFUSE = """Object.defineProperty(window, "localStorage", {
     get() { throw new DOMException("refused", "SecurityError"); },
 });"""
 OURS = re.compile(r"^We (say|predicted|left open|thought unlikely):$")  # how our sentence begins
-THROTTLED = 4  # a phone's processor
-BUDGET = 75  # milliseconds of it; 50 are asked for, on a machine that does nothing else
 DATA = "all => all.map(item => JSON.parse(item.dataset.ask))"
 # What stands after a question in its section, and whether it is seen.
 AFTER = """item => { const found = []; let next = item;
@@ -241,7 +240,7 @@ def test_without_script_everything_is_said(tab: Any, asking: list[str]):
     short.locator("summary").click()
     expect(short.locator("li").first).to_be_visible()
     page.goto("predictions.html")
-    expect(page.get_by_text("Choosing needs a script.")).to_be_visible()
+    expect(page.get_by_text("Choosing an answer requires JavaScript.")).to_be_visible()
     page.locator(".labkit-chapter summary").first.click()
     expect(page.locator(".labkit-chapter li").first).to_be_visible()
 
@@ -278,8 +277,6 @@ def test_a_telephone_is_wide_enough(tab: Any, asking: list[str]):
 
 
 # -- speed -----------------------------------------------------------------------------------------
-PAINTED = """() => new Promise(done =>
-    requestAnimationFrame(() => setTimeout(() => setTimeout(done))))"""
 CHOOSE = """number => {
     const row = document.querySelectorAll(".labkit-asked")[number];
     row.querySelector("button").click();
@@ -287,33 +284,19 @@ CHOOSE = """number => {
 }"""
 
 
-def test_an_interaction_does_not_keep_a_phone_waiting(page: Page, asking: list[str]):
-    """Count the processor's time, which other programs on this machine change least."""
-    session = page.context.new_cdp_session(page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})
-
-    def read() -> float:
-        found = session.send("Performance.getMetrics")["metrics"]
-        wanted = ("LayoutDuration", "RecalcStyleDuration", "ScriptDuration")
-        return sum(one["value"] for one in found if one["name"] in wanted)
-
-    def open_and_choose(name: str) -> list[float]:
-        page.goto(name, wait_until="load")
+def test_a_choice_is_two_layouts(
+    page: Page, count_work: Callable[[], tuple[int, int]], asking: list[str]
+):
+    for name in asking[:3]:
+        page.goto(name, wait_until="networkidle")
         expect(questions(page).first).to_have_attribute("data-state", "open")
-        took = []
+        count_work()
+        found = []
         for number in range(page.locator(".labkit-asked").count()):
-            before = read()
             page.evaluate(CHOOSE, number)
-            took.append(1000 * (read() - before) * THROTTLED)
-            page.evaluate(PAINTED)
-        page.evaluate("localStorage.clear()")
-        return took
-
-    for name in asking:
-        # The least of two visits: other tests take the processor's caches, and into some of the
-        # choices falls what comes after the painting.
-        took = open_and_choose(name) + open_and_choose(name)
-        assert min(took) < BUDGET, f"{name}: {took}"
+            found.append(count_work())
+        layouts, changes = map(min, zip(*found, strict=True))  # a picture may arrive meanwhile
+        assert layouts <= 2 and changes <= 100
 
 
 # -- a class of ten --------------------------------------------------------------------------------
