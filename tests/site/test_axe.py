@@ -9,14 +9,20 @@ from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.site
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-RUN = """async rules => {
-    const found = await axe.run(document, {
+RUN = """async ([rules, within]) => {
+    const found = await axe.run(within ?? document, {
         runOnly: {type: "tag", values: rules}, resultTypes: ["violations"],
     });
     return found.violations.map(v => ({
         rule: v.id, impact: v.impact, help: v.help,
         nodes: v.nodes.map(n => n.target.join(" ") + " " + n.html.slice(0, 120)),
     }));
+}"""
+# axe's time grows with a page's elements: two thirds are words of code and lines of figures.
+# These are seen on the first chapter alone, whose marks and colours all chapters have.
+LIGHTEN = """() => {
+    document.querySelectorAll("pre").forEach(e => { e.textContent = e.textContent; });
+    document.querySelectorAll(".labkit-drawing > svg").forEach(e => e.replaceChildren());
 }"""
 PICTURE = '<img id="wrong" src="data:image/gif;base64,R0lGODlhAQABAAAAACw=" width="40" height="40">'
 
@@ -47,17 +53,29 @@ def themed(request: pytest.FixtureRequest, browser: Browser, base: str) -> Itera
     context.close()
 
 
-def faults(page: Page) -> list[str]:
+def faults(page: Page, within: str | None = None) -> list[str]:
+    """Return what axe finds on the page, or within the elements of a selector."""
+    if within:
+        page.evaluate(LIGHTEN)
     return [
         f"{one['impact']} {one['rule']}: {one['help']}: {'; '.join(one['nodes'][:3])}"
-        for one in page.evaluate(RUN, RULES)
+        for one in page.evaluate(RUN, [RULES, within])
     ]
 
 
-def test_no_page_has_a_fault(themed: Page, pages: list[str]):
+def test_no_page_has_a_fault(themed: Page, pages: list[str], chapters: list[str]):
+    """API pages are made alike: two are looked at. In the dark, every third chapter is."""
+    api = [name for name in pages if name.startswith("api/")]
+    left_out = {*api} - {"api/index.html", "api/labkit.norms.html"}
+    if themed.evaluate("matchMedia('(prefers-color-scheme: dark)').matches"):
+        left_out |= {*chapters} - {*chapters[::3]}
     found = {}
     for name in pages:
+        if name in left_out:
+            continue
         themed.goto(name, wait_until="load")
+        if name != chapters[0]:
+            themed.evaluate(LIGHTEN)
         found[name] = faults(themed)
     assert {name: said for name, said in found.items() if said} == {}
 
@@ -68,7 +86,7 @@ def test_predictions_have_no_fault_in_any_state(themed: Page, chapters: list[str
     locked.locator("li button").first.click()
     declined.get_by_role("button", name="Show without predicting").click()
     themed.locator(".labkit-asked[data-state=declined] .result:focus").wait_for()
-    assert faults(themed) == []
+    assert faults(themed, ".labkit-asked") == []
     themed.goto("predictions.html", wait_until="load")
     themed.locator(".labkit-chapter summary").first.click()
     themed.locator(".labkit-scores table").wait_for()
