@@ -25,7 +25,10 @@ from tests.in_jupyterlab import NOTEBOOK, ended, errors, images
 pytestmark = pytest.mark.site
 
 ROOT = Path(__file__).resolve().parents[2]
-CHAPTERS = [chapter.name for chapter in find_chapters(ROOT)]
+# `make book` executes them all; these have a slider, the explorer, and neither.
+CHAPTERS = [
+    chapter.name for chapter in find_chapters(ROOT) if chapter.name[:2] in {"00", "06", "A_"}
+]
 PATIENCE = 20 * 60  # seconds; with a filled store a chapter needs less than one minute
 
 
