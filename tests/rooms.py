@@ -7,6 +7,7 @@ count, comments and blank ones too. Of the chapters only lines of code count: ne
 comments, nor blank lines.
 """
 
+import ast
 import tomllib
 from pathlib import Path
 
@@ -61,6 +62,19 @@ def count_code(chapter: str) -> int:
         elif is_code and line.strip() and not line.lstrip().startswith("#"):
             lines += 1
     return lines
+
+
+def list_long(folder: Path, file: int, function: int) -> list[str]:
+    """List the Python files and functions of a folder that have more lines than these."""
+    long = []
+    for path in sorted(folder.rglob("*.py")):
+        text, name = path.read_text(encoding="utf-8"), path.relative_to(folder).as_posix()
+        long += [name] * (len(text.splitlines()) > file)
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                long += [f"{name}: {node.name}"] * (lines > function)
+    return long
 
 
 def _list_files(root: Path) -> list[Path]:

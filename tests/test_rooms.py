@@ -2,7 +2,16 @@
 
 import re
 
-from rooms import CODE, ROOT, count_code, count_rooms, format_table, list_uncounted, read_budgets
+from rooms import (
+    CODE,
+    ROOT,
+    count_code,
+    count_rooms,
+    format_table,
+    list_long,
+    list_uncounted,
+    read_budgets,
+)
 
 BUDGETS = read_budgets()
 
@@ -22,6 +31,14 @@ def test_every_file_is_counted_and_a_part_of_labkit_or_press_has_its_own_row():
     for home in ("labkit", "chapters/press"):
         folders = {path.parent for path in (ROOT / home).glob("*/*.py")}
         assert {path.relative_to(ROOT).as_posix() for path in folders} <= set(BUDGETS)
+
+
+def test_no_file_and_no_function_of_labkit_is_too_long(tmp_path):
+    assert not list_long(ROOT / "labkit", file=600, function=70)
+    text = "class A:\n    async def f():\n        a = 1\n        return a\n\n\ndef g(): ...\n"
+    (tmp_path / "a.py").write_text(text)
+    assert list_long(tmp_path, file=6, function=2) == ["a.py", "a.py: f"]
+    assert not list_long(tmp_path, file=7, function=3)
 
 
 def test_a_line_too_many_is_seen_and_of_chapters_only_code_counts(tmp_path):
