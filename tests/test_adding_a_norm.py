@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rooms import count_rooms, read_budgets
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -119,6 +120,16 @@ def test_a_new_norm_is_tested_by_its_row_alone(copy):
     # what it declares, look, map, replicates, check.any_norm, conversions, models
     passed = int(printed.rsplit(" passed", 1)[0].split()[-1])
     assert passed > 40, printed
+
+
+def test_a_new_norm_adds_lines_to_the_rooms_that_running_md_names(copy):
+    rooms = list(read_budgets())
+    before = count_rooms(ROOT, rooms) | {"tests": count_rooms(copy, rooms)["tests"]}
+    put_before(copy / "tests" / "cases.py", '        Case(\n            "none",\n', CASE)
+    after = count_rooms(copy, rooms)
+    assert [room for room in rooms if after[room] > before[room]] == ["labkit/norms", "tests"]
+    page = (ROOT / "chapters" / "running.md").read_text()
+    assert 'raise the rows `"labkit/norms"` and `"tests"`' in page
 
 
 def test_a_new_norm_makes_no_record_stale(copy):
