@@ -156,8 +156,9 @@ def test_a_class_a_key_a_file_and_a_function_are_checked_alike(tmp_path):
     (tmp_path / "two.py").write_text(TEXT + TEXT.replace("MeanAbsNorm", "Second"))
     for given in (starter.MeanAbsNorm, "rms", starter.__file__, nn.functional.silu):
         assert check.any_norm(given).ok, check.any_norm(given)
-    wrong = check.any_norm(lambda x: x / (x.abs().mean() + 1e-6))
-    assert "each token by itself" in [law.name for law in wrong.failed]
+    for axes, where in ((None, "in another example"), ((-2, -1), "at another position")):
+        wrong = check.any_norm(lambda x, axes=axes: x / (x.abs().mean(axes, keepdim=True) + 1e-6))
+        assert where in {law.name: law.message for law in wrong.failed}["each token by itself"]
     for given, said in {
         "rmss": "did you mean 'rms'",
         str(tmp_path / "none.py"): "--starter my_norm.py",

@@ -166,10 +166,10 @@ def _compare_tokens(make: Make, generator: Generator) -> None:
     moved = (norm(x) - norm(other)).abs()
     moved[0, 0] = 0
     if moved.max() > 1e-5:
-        where = "another example" if moved[1:].max() > 1e-5 else "another position"
+        where = "in another example" if moved[1:].max() > 1e-5 else "at another position"
         raise Broken(
-            "a token's result must not depend on other tokens, but after one token changed, one "
-            f"of {where} moved by {moved.max().item():.2g}: a language model would see the future",
+            "a token's result must not depend on other tokens, but when one token changed, one "
+            f"{where} moved by {moved.max().item():.2g}: a language model would see the future",
             "statistics over more than the last axis",
         )
 
