@@ -360,7 +360,7 @@ T5_RIGHT = {"as published": t5, "by rsqrt": t5_by_rsqrt,
             "a class": gain_class(lambda x, w, e: t5(x, w, e))}  # fmt: skip
 GEMMA_WRONG = {
     **vary(gemma, root=INSIDE["root"], eps=DEFAULTS),
-    "gain itself": (rms(), "here 1 + gain does"),
+    "gain itself": (rms(), "in place of 1 + gain"),
     "2 + gain": (rms(affine=lambda y, w, b: one_plus(y, None if w is None else 1 + w)), ""),
     "llama's order": (llama_order(affine=one_plus), ""),
     "gain in half": (lambda x, weight=None, eps=1e-6: (

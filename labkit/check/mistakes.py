@@ -179,10 +179,7 @@ def _vary_affine(right: Formula, has_shift: bool) -> Rows:
         ("the factor √d is missing where no gain is given", {"unset_gain": "one"})
         if root
         else ("a factor √d multiplies where no gain is given", {"unset_gain": "root of d"}),
-        (
-            "the gain itself multiplies; here 1 + gain does, and the gain starts at 0",
-            {"gain": "times"},
-        ),
+        ("the gain itself multiplies, in place of 1 + gain", {"gain": "times"}),
         ("1 + gain multiplies instead of the gain itself", {"gain": "one plus"}),
         ("1 + gain multiplies a gain that starts at 1, so that twice as much comes out",
          {"unset_gain": "two"}),
