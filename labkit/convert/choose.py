@@ -42,8 +42,8 @@ def _with_arguments(target: Target, kw: Mapping[str, Any]) -> Target:
         raise ValueError(explain_unknown("norm", key, NORMS))
     if taken := [name for name in ("dtype", "device") if name in arguments]:
         raise TypeError(
-            f"{' and '.join(taken)} may not be given, because the new norm takes it from the old "
-            "one; leave it out and move the model with model.to() before or after"
+            f"{' and '.join(taken)} may not be given, because the new norm has those of the old "
+            "one; leave them out and move the model with model.to() before or after"
         )
     return key, arguments
 
