@@ -102,7 +102,7 @@ class Conversion:
 
 
 def _gather_rows(rows: Iterable[Swapped | Left]) -> list[tuple[str, ...]]:
-    """Return the table rows; of more than three that differ only in numbers, the first and last."""
+    """Return the table rows; more than three that differ only in numbers become one row."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
         name, *rest = row.cells
