@@ -33,7 +33,7 @@ DASHES: dict[str, Any] = {
     "long": (0, (10, 2)),
     "dashdotdot": (0, (6, 1.5, 1.2, 1.5, 1.2, 1.5)),
 }
-SPARE_MARKERS = "<>H8"  # only for names that have no row below
+SPARE_MARKERS = "H8"  # only for names that have no row below; no arrows, which show a direction
 # Thin shapes are drawn larger to weigh the same.
 SIZES = {"X": 8.5, "P": 8, "*": 10, "^": 7.5, "v": 7.5, "D": 6, "d": 7.5}
 
