@@ -433,7 +433,7 @@ def test_divergences_are_drawn_and_said():
     curve = {"none": {1: [2.0, None], 2: [None, float("nan")]}, "pre": {1: [1.0], 2: [1.5]}}
     figure = plots.curves(curve, **AXES, logy=True)
     assert "1 of 2 runs diverged at 1, 2 of 2 runs diverged at 2" in figure.alt
-    assert "Crosses: diverged runs." in figure.caption
+    assert "Thin crosses at the top: diverged runs." in figure.caption
     early = plots.loss_curves({"pre": FALL, "none": [FALL[0][:50], FALL[1]]}, caption="c")
     assert "1 of 2 runs diverged, the first at step 50" in early.alt and "cross" in early.caption
     nan = plots.loss_curves({"a": [[float("nan")] * 3, [3.0, 2.0, 1.0]]}, caption="c")

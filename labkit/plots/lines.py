@@ -78,7 +78,7 @@ def curves(
     if max(counts) == 1:
         note = "One seed."
     if lost:
-        note += " Crosses: diverged runs."
+        note += " Thin crosses at the top: diverged runs."
     head = f"Line plot of {ylabel} against {xlabel} for {format_count(len(table), 'series')}"
     data = [[place[x], *ys] for points in table.values() for x, ys in points.items()]
     text = join_sentences(head, parts, lines.drawn) + lines.note
