@@ -462,6 +462,8 @@ def test_unusual_but_honest_input_is_drawn():
     assert plots.grid_map({(1, 1): None}, **GRID).png()
     depths = {"pre": np.ones((2, 4)), "post": [[1, 2], [3, 4, 5]]}
     assert plots.by_depth(depths, ylabel="y", caption="c", relative=True, logy=True).png()
+    lines = plots.by_depth(depths, ylabel="y", caption="c", xlabel="block (0: text)", start=0)
+    assert "y by block for" in lines.alt and "post rises from 2 at block 0" in lines.alt
     many = {f"arm {i}": {1: [i], 2: [i / 2]} for i in range(14)}
     assert "arm 13 falls from 13 at 1 to 6.5 at 2" in plots.curves(many, **AXES).alt
 

@@ -158,6 +158,7 @@ def by_depth(
     ax = start_axes(logy=logy)
     place = "relative depth: first layer 0, last layer 1" if relative else "layer"
     marks = Marks(xlabel or place)
+    unit = (xlabel or "layer").split(" (")[0]
     ends, parts = [], []
     longest = max(len(row) for arm in arms.values() for row in arm)
     for name, style in choose_looks(arms).items():
@@ -167,7 +168,7 @@ def by_depth(
         key = _mark_rows(marks, name, ax, ylabel, xs, rows)
         ends.append(_draw_arm(ax, name, style, xs, rows, key, by_layer=True))
         mean = mean_run(rows)
-        parts.append(describe_trend(name, range(start, start + len(mean)), mean, link="at layer"))
+        parts.append(describe_trend(name, range(start, start + len(mean)), mean, link=f"at {unit}"))
     if not relative:
         ax.xaxis.set_major_locator(MaxNLocator(12, integer=True))
     label_axes(ax, xlabel or place, ylabel)
@@ -177,7 +178,7 @@ def by_depth(
     note = f"Thin lines: {seeds}; thick: their mean; band: its 95 % t interval."
     if seeds == "one seed":
         note = "One seed."
-    head = f"Line plot of {ylabel} by layer for {format_count(len(arms), 'series')}"
+    head = f"Line plot of {ylabel} by {unit} for {format_count(len(arms), 'series')}"
     text = join_sentences(head, parts, lines.drawn) + lines.note
     data = list(arms.values())
     return Figure(ax.figure, text, caption, data, provenance, note + lines.note, marks)
