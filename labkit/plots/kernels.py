@@ -175,8 +175,7 @@ def kernel_shares(recorded: Mapping[str, Any], chosen: Sequence[str] = ()) -> Fi
     kernels = {k: of for k, of in _read_shares(recorded).items() if not chosen or k in chosen}
     if not kernels:
         raise ValueError(
-            "the file must contain a large bf16 size, but has none, so there is nothing to draw; "
-            "measure `targets` first"
+            "the file has no large bf16 size, so there is nothing to draw; measure `targets` first"
         )
     device = recorded["provenance"]["device"]
     names = {name for shares in kernels.values() for lines in shares.values() for name in lines}
@@ -212,9 +211,10 @@ def kernel_shares(recorded: Mapping[str, Any], chosen: Sequence[str] = ()) -> Fi
         picture,
         f"{warning}Line plots of the share of copy's bandwidth, in per cent, against row length on "
         f"{device}, bf16. {'. '.join(_describe_shares(kernels))}.",
-        f"{warning}Speed of each kernel, in bytes (by our count) per second, against row length, "
-        f"as a share of that of a kernel that only flips bits ({device}, bf16, 64 MiB and more). "
-        "Dotted: the target. Implementations that were wrong or not installed are not drawn.",
+        f"{warning}Speed of each kernel (bytes per second, by our count) against row length, in "
+        f"per cent of the speed of a kernel that only flips bits ({device}, bf16, 64 MiB and more)."
+        f" Dotted: our targets, {TARGETS['forward']} per cent forward and {TARGETS['backward']}"
+        " backward. Unavailable implementations and wrong results are not drawn.",
         data,
         recorded["provenance"],
     )
