@@ -1,4 +1,4 @@
-"""Slots: the eleven positions for norms in a block, and recipes made of slots only.
+"""Name the eleven slots, the positions for norms in a block, and build recipes from them.
 
     embedding                           the token's vector, before the first block
     attention-in     attention-out      the input and the output of attention
@@ -47,7 +47,7 @@ _OF = {
 
 
 class PrePostNorm(Step):
-    """x ← M(x + f(N(x))): a norm on the branch, and one on the stream after the addition."""
+    """Normalize the branch's input and the sum: x ← M(x + f(N(x)))."""
 
     norms, equation = ("norm", "norm_out"), "M(x + f(N(x)))"
 
@@ -57,7 +57,7 @@ class PrePostNorm(Step):
 
 
 class OutputPostNorm(Step):
-    """x ← M(x + N(f(x))): a norm on the sublayer's output, and one after the addition."""
+    """Normalize the sublayer's output and the sum: x ← M(x + N(f(x)))."""
 
     norms, equation = ("norm", "norm_out"), "M(x + N(f(x)))"
 
@@ -67,7 +67,7 @@ class OutputPostNorm(Step):
 
 
 class SandwichPostNorm(Step):
-    """x ← L(x + M(f(N(x)))): norms on both sides of the sublayer, and one after the addition."""
+    """Normalize the branch's input, its output and the sum: x ← L(x + M(f(N(x))))."""
 
     norms, equation = ("norm", "norm_out", "norm_stream"), "L(x + M(f(N(x))))"
 
