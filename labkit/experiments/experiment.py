@@ -178,7 +178,7 @@ class Results:
         )
 
     def again(self, **changes: Any) -> "Results":
-        """Run the same experiment with other fields, named by their last word: lr, steps, seed."""
+        """Run again with some fields changed, each named by its last word: lr, steps, seed."""
         if self.rerun is None:
             raise ValueError(
                 "only results of Lab.run, or a part of them, can be run again with other fields, "

@@ -80,7 +80,7 @@ class Anywhere:
             model.embedding_scale = nn.Parameter(torch.tensor(first))
 
     def place_tokens(self, model: Placed, x: Tensor) -> Tensor:
-        """Scale embeddings, drawn with std 1/sqrt(dim), to their size per channel."""
+        """Scale embeddings, drawn with std 1/sqrt(dim), to the config's RMS."""
         config = model.config
         if recipe(config.recipe).embedding_scale:
             return x * model.embedding_scale

@@ -49,7 +49,7 @@ class _NativeRMSNorm(torch.autograd.Function):
 
 
 def is_native(x: Tensor, weight: Tensor | None, eps: float | None) -> bool:
-    """Return whether `native_rms_norm` supports these: float32 on the CPU, a gain, a usual eps."""
+    """Return whether `native_rms_norm` applies: float32 on the CPU, a gain, no negative eps."""
     if weight is None or not x.is_cpu or x.numel() == 0 or isinstance(eps, str):
         return False
     if eps is not None and eps < 0:

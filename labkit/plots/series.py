@@ -30,7 +30,7 @@ class Compared(list[float]):
 
 
 def check_series(series: Mapping[str, Any], what: str) -> None:
-    """Refuse an empty figure, and name an empty series."""
+    """Refuse a figure without series, and a series without values, by its name."""
     if not isinstance(series, Mapping):
         raise ValueError(
             f"{what} must be a dict from a name to its numbers, got {type(series).__name__}; "

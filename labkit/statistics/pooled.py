@@ -263,7 +263,7 @@ def compare_samples(
 
 
 def count_seeds(sd: float, margin: float, *, shared: float = 0.0) -> int:
-    """Return the runs per arm that detect a difference of `margin` with a power of 80 %.
+    """Return the number of runs per arm that detects a difference of `margin` with a power of 80 %.
 
     With pairs the `shared` part of the variance (`correlate_seeds`) cancels, and the t test of n
     pairs has n − 1 degrees of freedom: the result is the smallest n whose noncentral t has that

@@ -78,7 +78,7 @@ class Engine(ABC):
 
     @abstractmethod
     def train_at(self, place: int, task: Task) -> Trained:
-        """Train a task at a place; raise Died if that dies, Interrupted if `interrupted` is set."""
+        """Train a task in one slot; raise Died if its worker dies, Interrupted if `interrupted`."""
 
     def hold_slot(self) -> AbstractContextManager[None]:
         """Hold a slot of this machine's pool during a block."""

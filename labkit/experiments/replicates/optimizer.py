@@ -50,7 +50,7 @@ class Optimizer:
         self.square = torch.zeros_like(weights)
 
     def update_weights(self, step: int) -> None:
-        """Make step `step` (from 0) of all rows, in place."""
+        """Take optimizer step `step` (from 0) for all rows, in place."""
         clip, *numbers = self.numbers[step]
         if self.clips:
             length = torch.linalg.vector_norm(self.gradients, dim=1, keepdim=True)
