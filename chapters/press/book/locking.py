@@ -58,7 +58,7 @@ def lock_claims(root: Path, asked: Sequence[tuple[str, float]], given: Given) ->
 
 
 def _make_lock(root: Path, name: str, p: float, given: Given, claims: Mapping[str, Any]) -> Lock:
-    """Make a claim's lock from the given values, then from the ledger."""
+    """Make a claim's lock from the given values, or else from the ledger."""
     known = claims.get(name, {})
     said, criterion = given.get("said") or known.get("said"), given.get("criterion")
     criterion = criterion or known.get("criterion")

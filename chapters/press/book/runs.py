@@ -131,7 +131,7 @@ def lower_priority() -> None:
 
 
 def mark_stale(root: Path, size: str, store: Store) -> None:
-    """Mark in the store the runs that the last replays refuted, unless trained again since."""
+    """Mark as stale the runs that failed their last replay and were not trained again since."""
     for key, refuted in replays.read_stale(root, size).items():
         row = store.find_row(key)
         if row is None or row["at"] <= refuted["at"]:
