@@ -76,7 +76,7 @@ class Stream:
         return int.from_bytes(digest[:6], "big") / 2**48
 
     def choice(self, options: Sequence[Any]) -> Any:
-        """Draw an item of a list."""
+        """Draw an item from a list."""
         return options[int(self.draw_unit() * len(options))]
 
     def integers(self, low: int, high: int, *shape: int) -> Any:

@@ -115,7 +115,7 @@ def pack_feedback(results: Sequence[Result], names: Mapping[str, str], path: Pat
 
 
 def _make_returned_file(label: str, result: Result) -> tuple[str, str] | None:
-    """Return a file's name and content for the platform of a download's name; None for others.
+    """Return a feedback file's name and content, as the platform of the download wants them.
 
     Moodle reads the student out of the name's beginning. Canvas shows what comes back under the
     name that the student gave, so that its ending must stay, and what is in it must fit.

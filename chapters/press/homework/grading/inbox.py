@@ -66,7 +66,7 @@ def show_path(parts: tuple[str, ...]) -> str:
 
 
 def list_files(inbox: Path) -> Iterator[Found | Refused]:
-    """List the files of a folder or zip with a submission's extension, by name; or why not."""
+    """List the submission files of a folder or zip by name, or say why one was refused."""
     if inbox.is_dir():
         yield from _list_folder(inbox, ())
     elif inbox.is_file() and zipfile.is_zipfile(inbox):
