@@ -159,7 +159,7 @@ def ask_something(text: Text) -> Iterator[str]:
 
 
 def count_claims_and_exercises(text: Text) -> Iterator[str]:
-    """Count claims, exercises, proofs, hints and interactive figures; an appendix needs fewer."""
+    """Report too few claims, exercises, proofs, hints or figures; an appendix needs fewer."""
     shelf = text.chapter.is_shelf
     fewest = ON_A_SHELF if shelf else EXERCISES
     made = {card["id"] for card in collect_claims(text.twin, text.name)} | {

@@ -157,7 +157,7 @@ def cover_the_sources(around: Around) -> Iterator[str]:
 
 
 def hold_the_bibliography(around: Around) -> Iterator[str]:
-    """Check that entries and citations correspond; entries are sorted and unique."""
+    """Check that entries and citations correspond, and that entries are sorted and unique."""
     works = read_works(around.root / "chapters")
     by_url = {work.url: work for work in works.values()}
     cited = {row["source"] for row in read_rows(around.root, "errata.csv")}

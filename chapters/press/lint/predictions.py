@@ -86,7 +86,7 @@ def judge_row(row: Question, claims: Claims) -> Iterator[str]:
 
 
 def find_told_ids(cells: Sequence[Cell], made: Mapping[str, int]) -> Iterator[str]:
-    """Yield the claims whose names stand, for a reader to see, above their cards."""
+    """Report the claims whose names are visible to the reader above their cards."""
     for index, cell in enumerate(cells):
         if cell.cell_type != "markdown":
             continue
