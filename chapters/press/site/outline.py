@@ -160,7 +160,7 @@ def is_question(sentence: str) -> bool:
 
 
 def count_prose_words(markdown: str) -> int:
-    """Count words, which contain a letter; code blocks and math do not count."""
+    """Count the words that contain a letter, outside code blocks and math."""
     plain = re.sub(r"<[^>\n]*>", " ", MATH.sub(" x ", FENCED.sub("", markdown)))
     return sum(bool(re.search(r"[^\W\d_]", word)) for word in plain.split())
 
