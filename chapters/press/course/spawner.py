@@ -31,7 +31,7 @@ class CourseSpawner(LocalProcessSpawner):
         return People(self.course.state, self.course.first_uid).find_person(self.user.name)
 
     def make_preexec_fn(self, name: str) -> Callable[[], None]:
-        """Return the function that limits the new process; the walls do the rest."""
+        """Return the function that limits the new process; `build_walls` isolates it."""
         return self.build_walls().limit()
 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
