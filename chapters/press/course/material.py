@@ -28,7 +28,7 @@ def commit_material(
     """
     chosen = _choose_chapters(root, chapters)
     if missing := [path for path in also if not path.exists()]:
-        raise ValueError(f"--also must name an existing file or folder, but {missing[0]} does not")
+        raise ValueError(f"--also must name existing files or folders; there is no {missing[0]}")
     if into.exists() and any(into.iterdir()) and not (into / ".git").is_dir():
         raise ValueError(
             f"{into} must be empty or a git repository, but is neither; choose another folder"
