@@ -110,13 +110,19 @@ def test_two_methods_are_compared_as_two_samples_and_each_seed_with_itself():
     assert pairs.mean / math.sqrt(narrow) == pytest.approx(expected.statistic)
     assert pairs.error == pytest.approx(math.sqrt(narrow + lead.tuned**2))
     back = comparing.compare_on(FOUND, "S", "pre", "b2t")
-    assert back.mean == pytest.approx(-lead.mean)
     assert sorted(back.pairs) == pytest.approx(sorted(-gap for gap in lead.pairs))
 
 
-def test_a_method_is_level_with_itself():
-    lead = comparing.compare_on(FOUND, "S", "pre")
-    assert lead.mean == pytest.approx(0) and lead.pairs == (0.0,) * 20
+def test_a_comparison_reads_nothing_of_another_size():
+    large = [
+        row(of["arm"], of["seed"], 1.1 * one.probes["test"]["loss"], of["stage"], of["lr"], "M", 5)
+        for of, one in FOUND
+    ]
+    both, read = Results((*large, *FOUND.rows)), {"of": lambda one: one.probes["test"]["loss"]}
+    for rung, alone in (("S", FOUND), ("M", Results(tuple(large)))):
+        assert comparing.compare_on(both, rung, "b2t") == comparing.compare_on(alone, rung, "b2t")
+        lead = ladder.improvement(both, "b2t", **read)[rung]
+        assert lead == ladder.improvement(alone, "b2t", **read)[rung]
 
 
 def test_a_lead_knows_when_its_report_began_and_when_the_search_did():
@@ -171,6 +177,7 @@ def test_another_measure_than_the_loss_is_compared_by_welch():
     one, other = ([loss**2 for loss in of.values()] for of in (B2T, PRE))
     expected = stats.ttest_ind(other, one, equal_var=False).confidence_interval()
     assert lead["S"].compute_interval() == pytest.approx(tuple(expected))
+    assert lead["S"].since == comparing.compare_on(FOUND, "S", "b2t").since
 
 
 def test_a_report_is_strict_only_with_all_seeds_that_its_rung_asks():

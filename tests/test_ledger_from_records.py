@@ -40,21 +40,3 @@ def test_every_comparison_of_the_ledger_comes_out_of_the_records_again(climbed):
         again = compare_on(climbed, rung, *arms).to_dict()
         kept = {name: value for name, value in kept.items() if name != "paired"}
         assert find_change(f"{arms} on {rung}", kept, json.loads(json.dumps(again))) == ""
-
-
-def test_a_pair_has_one_seed_and_a_date_is_of_the_runs_that_are_compared(climbed):
-    """Recomputed here from the rows of the records only."""
-    rows = {}
-    for labels, record in climbed.where(rung="S", stage="final"):
-        rows.setdefault(labels["arm"], {})[labels["seed"]] = record
-    for arm in ("post", "qk", "hybrid"):
-        seeds = [seed for seed in rows[arm] if seed in rows["pre"]]
-        losses = {
-            name: {seed: rows[name][seed].probes["test"]["loss"] for seed in seeds}
-            for name in (arm, "pre")
-        }
-        found = compare_on(climbed, "S", arm)
-        pairs = [losses["pre"][seed] - losses[arm][seed] for seed in seeds]
-        assert found.pairs == pytest.approx(pairs, abs=1e-12) and len(pairs) >= 10
-        first = min(record.at for name in (arm, "pre") for record in rows[name].values())
-        assert found.since <= first

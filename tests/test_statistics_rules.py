@@ -28,7 +28,6 @@ from labkit.statistics.proportions import Gap, Proportion
 from labkit.statistics.seeds import Given, Seeds, correlate_ranks
 from labkit.statistics.verdicts import (
     is_weak,
-    is_weak_on_rungs,
     judge_estimate,
     judge_rungs,
     split_rungs,
@@ -88,6 +87,7 @@ def test_a_mean_is_tested_against_the_nearer_bound_or_inside_two_against_each():
     assert sample.p_value(parse_criterion("in [1.4, 1.9]")) == pytest.approx(
         stats.ttest_1samp(OTHER, 1.4, alternative="greater").pvalue
     )
+    assert Seeds((1.0, 1.0, 1.0)).p_value(ABOVE) is None
     assert Seeds((1e6, 1e6 + 1e-8)).flat and not Seeds((1.0, 1.0 + 1e-9)).flat
 
 
@@ -130,12 +130,12 @@ def test_a_share_is_tested_by_the_binomial_against_the_nearer_bound_or_against_e
 
 def test_two_shares_have_newcombe_s_interval_of_two_exact_ones():
     one, other = Proportion(9, 11), Proportion(2, 7)
-    (l1, u1), (l2, u2) = one.compute_interval(), other.compute_interval()
+    (l1, u1), (l2, u2) = one.compute_interval(0.9), other.compute_interval(0.9)
     p1, p2 = 9 / 11, 2 / 7
     below = math.sqrt((p1 - l1) ** 2 + (u2 - p2) ** 2)
     above = math.sqrt((u1 - p1) ** 2 + (p2 - l2) ** 2)
     gap = one - other
-    assert gap.compute_interval() == pytest.approx((p1 - p2 - below, p1 - p2 + above))
+    assert gap.compute_interval(0.9) == pytest.approx((p1 - p2 - below, p1 - p2 + above))
     assert gap.counts == [[9, 11], [2, 7]] and gap.values == (p1 - p2,)
     table = [[9, 2], [2, 5]]
     assert gap.p_value(ABOVE) == stats.fisher_exact(table).pvalue
@@ -189,7 +189,7 @@ def test_arms_are_set_apart_one_after_the_other_the_worst_first():
 
 @pytest.mark.parametrize(("p", "alone"), [(0.052, False), (0.048, True)])
 def test_an_arm_of_other_size_stands_alone_by_its_own_degrees_of_freedom(p, alone):
-    """Written here again: an arm of four runs against two of six, 3 and 10 degrees of freedom."""
+    """Compute the test anew: one arm of four runs, two arms of six; 3 and 10 degrees of freedom."""
     pattern, few = np.array([-1.2, -0.7, -0.1, 0.3, 0.6, 1.1]), np.array([-1.0, -0.2, 0.3, 0.9])
     ratio = stats.f.isf(p / 3 / 2, 3, 10)
     few = few * math.sqrt(ratio * pattern.var(ddof=1) / few.var(ddof=1))
@@ -247,8 +247,19 @@ def test_pairs_are_judged_by_their_own_scatter_and_what_tuning_leaves():
     error, freedom = math.sqrt(chance + u**2), (chance + u**2) ** 2 / (chance**2 / 4)
     assert lead.mean == pytest.approx(fmean(pairs)) and lead.values == pairs
     assert (lead.error, lead.freedom) == pytest.approx((error, freedom))
-    assert has_pairs(lead) and not has_pairs(compare_samples(ONE, OTHER, pairs=(0.2,)))
-    assert not has_pairs(Seeds(pairs))
+    assert has_pairs(lead) and not has_pairs(Seeds(pairs))
+
+
+def test_a_pair_of_pairs_is_enough_and_one_is_not():
+    lead = compare_samples(ONE[:2], OTHER[:2], pairs=(OTHER[0] - ONE[0], OTHER[1] - ONE[1]))
+    expected = stats.ttest_rel(OTHER[:2], ONE[:2])
+    assert has_pairs(lead)
+    assert lead.pair().compute_interval() == pytest.approx(tuple(expected.confidence_interval()))
+    for few in ((), (0.2,)):
+        one = compare_samples(ONE, OTHER, pairs=few)
+        assert not has_pairs(one)
+        with pytest.raises(ValueError, match=f"at least two shared seeds, got {len(few)}"):
+            one.pair()
 
 
 def test_one_run_of_either_arm_is_left_out_or_one_pair():
@@ -288,6 +299,9 @@ def test_the_number_of_seeds_is_that_of_the_formula():
     for sd, margin in ((0.0057, 0.005), (0.0031, 0.0035), (0.02, 0.009)):
         assert count_seeds(sd, margin) == math.ceil(2 * 2.8**2 * (sd / margin) ** 2)
     assert count_seeds(1.0, 100.0) == 2
+    for sd, margin, shared in ((1, 1, 1), (0, 1, 0), (1, 0, 0), (1, 1, -0.1)):
+        with pytest.raises(ValueError, match=f"got {sd}, {margin} and {shared}"):
+            count_seeds(sd, margin, shared=shared)
 
 
 @pytest.mark.parametrize(
@@ -372,8 +386,6 @@ def test_sizes_and_directions_are_told_apart():
     )
 
 
-def test_a_direction_s_run_can_decide_too():
-    firm, shy = Seeds((0.10, 0.11, 0.09, 0.10)), Seeds((0.10, 0.11, 0.09, 0.005))
-    assert is_weak_on_rungs({}, {"D": shy}, ABOVE) and not is_weak_on_rungs({}, {"D": firm}, ABOVE)
+def test_one_run_of_two_counts_can_decide_too():
     assert is_weak(Proportion(6, 6) - Proportion(2, 6), ABOVE), "6 of 6 against 1 of 5 holds"
     assert not is_weak(Proportion(9, 9) - Proportion(0, 9), ABOVE)
