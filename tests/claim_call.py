@@ -1,4 +1,4 @@
-"""Make a claim by one call in tests, from plain values and an author's arguments."""
+"""Make a claim with a single call, from plain values and an author's arguments."""
 
 from collections.abc import Mapping, Sequence
 

@@ -32,7 +32,7 @@ def smallest(w: Tensor) -> float:
 
 
 def value_block(x: Tensor, W_V: Tensor) -> float:
-    """Measure |∂V_N/∂V (X ⊗ I)|, the step of the proof that the theorem's V row rests on."""
+    """Measure |∂V_N/∂V (X ⊗ I)|, from which the proof derives the theorem's V row."""
     inner = torch.eye(W_V.shape[1], dtype=torch.float64)
     return (rms_jacobian(x @ W_V) @ torch.kron(x, inner)).norm().item()
 

@@ -84,7 +84,7 @@ def check_parts_of_a_packed_projection_are_read_where_they_lie():
 
 
 def check_any_axes_before_time_and_any_order_of_them():
-    """Heads before time, head_dim not dense, no batch or two: the same bits."""
+    """No memory layout and no number of batch axes changes a bit of the result."""
     q, k, angles = draw(2, 5, 3, 64), draw(2, 5, 1, 64, seed=1), turns(5, 32)
     dense = qk_norm_rope(q, k, angles=angles)
     for order in ((0, 2, 1, 3), (3, 2, 1, 0)):
