@@ -73,7 +73,7 @@ def test_what_the_map_says_is_counted_in_it():
     data = {"rates": [0.01, 0.1], "lines": LINES, "recipes": dict(enumerate(recipes))}
     said = cover.say_map(data)
     assert "At 0.01, 4 of 5 recipes are blue. At ten times that rate, 3 are: 2 of the 3" in said
-    assert "and 1 of the 2 with one. The 2 lowest losses there" in said
+    assert "and 1 of the 2 with one. In that column, the 2 lowest losses" in said
 
 
 @pytest.mark.parametrize(

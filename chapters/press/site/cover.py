@@ -123,9 +123,9 @@ def describe_models(root: Path) -> str:
     """Describe in one sentence the size of the models and their training data."""
     data = read_data(root)
     return (
-        f"Each is a transformer of {data['parameters']:,} parameters, {data['blocks']} blocks of "
-        f"width {data['width']}. It read {data['read'] / 1e6:.1f} million characters of the "
-        f"addresses that presidents gave from 1790 on, in {data['steps'][-1]:,} steps of training."
+        f"Each model is a transformer of {data['parameters']:,} parameters, with {data['blocks']} "
+        f"blocks of width {data['width']}. It read {data['read'] / 1e6:.1f} million characters of "
+        f"the addresses that presidents gave from 1790 on, in {data['steps'][-1]:,} training steps."
     )
 
 
@@ -143,7 +143,7 @@ def draw_map(root: Path) -> str:
     )
     return f"""<div class="labkit-map"><p>{say_map(data)}</p>
 <table><caption>Validation loss in nats by recipe and learning rate. {MARKS["stream"]} A norm is on
-the residual stream. {MARKS["held"]} Attention’s logits are bounded. A stroke: not tried. A cross:
+the residual stream. {MARKS["held"]} Attention’s logits are bounded. A dash: not tried. A cross:
 diverged.</caption><thead><tr><th scope="col">recipe</th>{head}</tr></thead>
 <tbody>{rows}</tbody></table></div>"""
 
@@ -187,7 +187,7 @@ def say_map(data: Json) -> str:
         f"are no better than letter frequencies ({data['lines']['letter frequencies']:.2f}). At "
         f"{best}, {speaking(recipes, best)} of {len(recipes)} recipes are blue. At ten times that "
         f"rate, {speaking(recipes, high)} are: {speaking(off, high)} of the {len(off)} without a "
-        f"norm on the residual stream, and {speaking(on, high)} of the {len(on)} with one. The "
-        f"{first} lowest losses there belong to recipes that bound attention’s logits. A cell is "
-        f"one run or the mean of three, so this map is a first look."
+        f"norm on the residual stream, and {speaking(on, high)} of the {len(on)} with one. In "
+        f"that column, the {first} lowest losses belong to recipes that bound attention’s logits. "
+        f"A cell is one run or the mean of three, so this map is a first look."
     )
