@@ -10,17 +10,16 @@
 r"""
 # Why normalize at all
 
-**Question.** Ninety-six people stand in a row. Each passes a whispered number on, ten per cent too large, and the number that leaves the row is
+**Question.** Ninety-six people stand in a row. Each passes on a whispered number, ten per cent too large, and the number that leaves the row is
 $1.1^{96} \approx 9{,}412$ times the one that entered. GPT-3 has 96 blocks ([Brown et al., 2020](https://arxiv.org/abs/2005.14165)). Signals
-traverse the blocks on their way up, gradients on their way down. Which remedy lets a deep network learn: careful initialization, skips or norms?
+travel up through the blocks, and gradients travel down. Which remedy lets a deep network learn: careful initialization, skips or norms?
 
 <details><summary>In short (contains spoilers)</summary>
 
-- Signal and gradient pass the same matrices, so they explode or vanish together. Careful initialization prevents that, but only
-  for their size, and only at the start of training.
-- Sixteen layers learn to classify digits in any architecture. At forty-eight layers, in 400 steps, BatchNorm alone hardly learns. Networks with skips alone start with far too large a signal, so they learn only at a tiny
-  learning rate. There they classify some of the digits correctly, but at no learning rate does their loss fall below that of guessing. Norms and skips together learn, and so do skips whose branches start small.
-- Depth becomes possible through skips whose branches stay small compared with the **stream** that runs along the skips. Either initialization or norms can keep them small. BatchNorm also buys room: larger learning rates work, and more of them.
+- Skips make depth possible if their branches stay small compared with the **stream** that runs along the skips. Either initialization or norms can keep the branches small. BatchNorm also widens the range of learning rates that work, and allows larger ones.
+- Signal and gradient pass through the same matrices, so they explode or vanish together. Careful initialization prevents that, but only
+  at the start of training, and it preserves nothing but size: different inputs still become alike.
+- Sixteen layers learn in any architecture. At forty-eight layers, in 400 steps, BatchNorm alone hardly learns, and with skips alone the loss does not fall below that of guessing at any learning rate. Norms and skips together learn, and so do skips whose branches start small.
 
 </details>
 """
@@ -73,6 +72,79 @@ five = lab.seeds(5)
 
 
 # %%
+designs = {
+    "neither": {"model.step": "plain"},
+    "norms": {"model.step": "plain", "model.norm": "batch"},
+    "skips": {"model.step": "none"},
+    "small branches": {"model.step": "none", "model.init": "scaled"},
+    "norms and skips": {"model.step": "resnet-v2", "model.norm": "batch"},
+}
+digits = Run(
+    model=StackConfig(),
+    data=Digits(batch=32),
+    train=TrainConfig(steps=sizes.steps, optimizer="sgd", schedule="linear"),
+)
+field = {"design": designs, "model.depth": sizes.heights, "train.lr": sizes.rates}
+tuning = lab.run(Experiment(digits, {**field, "seed": [ladder.TUNING_SEED]}))
+
+# Skips alone, at the greatest depth, at rates down to a hundred-thousandth of the others' lowest.
+high = max(sizes.heights)
+quiet = {"design": {"skips": designs["skips"]}, "model.depth": [high], "train.lr": sizes.low_rates}
+tuning += lab.run(Experiment(digits, {**quiet, "seed": [ladder.TUNING_SEED]}))
+
+# %%
+tuned = {
+    f"{name} | {depth}": {**designs[name], "model.depth": depth, "train.lr": cell.best("lr")}
+    for name, part in tuning.by("design").items()
+    for depth, cell in part.by("depth").items()
+}
+final = lab.run(Experiment(digits, {"arm": tuned, "seed": five})).by("arm")
+
+
+# %%
+def read(name, what, depth=high):
+    """Read a number of a design at its own rate, for each seed; NaN where a run diverged."""
+
+    def read_run(record):
+        value = record.probes["test"][what]
+        return np.nan if value is None else value
+
+    return final[f"{name} | {depth}"].measure(read_run)
+
+
+def draw_accuracy(names, caption):
+    """Draw the test accuracy of designs against depth."""
+    lines = {name: {n: read(name, "accuracy", n).values for n in sizes.heights} for name in names}
+    return plots.curves(
+        {ALONE.get(name, name): line for name, line in lines.items()},
+        xlabel="layers",
+        ylabel="test accuracy",
+        logx=True,
+        ylim=(0, 1.02),
+        reference={"guessing": 0.1},
+        caption=f"{caption} A run that diverged is drawn at the accuracy of guessing.",
+        provenance=lab.provenance(*final.values()),
+    )
+
+
+# %%
+ALONE = {"neither": "initialization alone", "skips": "skips alone", "norms": "BatchNorm alone"}
+draw_accuracy(
+    ["neither", "skips", "norms and skips"],
+    "Test accuracy against depth of networks that classify images of digits, for three designs at tuned learning rates. All start with carefully drawn weights. Of the three, only norms and skips together learn well "
+    "at forty-eight layers. Skips alone and this initialization alone do not. Would norms suffice without skips? You can predict that below.",
+).named("three-designs")
+
+# %% [markdown]
+r"""
+## The idea: one factor, ninety-six times
+
+Depth multiplies. A gain of $1.01$ is harmless: $1.01^{96} \approx 2.6$. A gain of $1.5$ multiplies a whisper by $8\cdot10^{16}$.
+At that gain float16, whose largest number is 65,504, overflows at layer 28. But bfloat16, which has float32's range but fewer digits, would overflow at layer 219.
+"""
+
+
+# %%
 def pass_on(gain, people=96, dim=64):
     """Return the sizes of signal, of gradient, and of the gradients of the matrices, by layer."""
     turns = [torch.linalg.qr(torch.randn(dim, dim).double())[0] for _ in range(people)]
@@ -104,18 +176,13 @@ plots.explore(
 
 # %% [markdown]
 r"""
-## The idea: one factor, ninety-six times
-
-Depth multiplies. A gain of $1.01$ is harmless: $1.01^{96} \approx 2.6$. A gain of $1.5$ multiplies a whisper by $8\cdot10^{16}$.
-At that gain float16, whose largest number is 65,504, overflows at layer 28. For comparison, bfloat16, which has float32's range but fewer digits, would overflow at layer 219.
-
 Three repairs are known: careful initialization, skips around layers, and normalization of the signal on its way. Each is said to solve the problem,
 and nearly every large model uses all three.
 
 ### How to read this book
 
-Besides explaining norms, this book checks what other texts say about them. Part 7 of one of these texts, the series *Transformer Anatomy*, gives $1.1^{96} \approx 8{,}916$ (see the [errata](errata.md)). When this book compares a published number, or our own prediction,
-with a result that it computes or measures, it states a **claim**. A claim is one line:
+Besides explaining norms, this book checks what other texts say about them. One of these texts, part 7 of the series *Transformer Anatomy*, gives $1.1^{96} \approx 8{,}916$ (see the [errata](errata.md)). When this book compares a published number, or our own prediction,
+with a result that it computes or measures, it states a **claim**, which is shown as one line:
 """
 
 # %%
@@ -130,12 +197,12 @@ exact(1.1**96).claim(
 
 # %% [markdown]
 r"""
-Click the line to open its **card**. The mark in front of the line is the **verdict**. The four main verdicts are: the number meets the card's criterion; the number misses it (as here); our runs could answer the question, but do not settle it; or our runs cannot answer a question of this kind. If a card says *preregistered*, its criterion and our forecast $p$ (the probability that the claim
-holds) were on file before any of its runs began. A card that was *not preregistered* demonstrates a result and does not predict it. The page [What a claim is](claims.md) explains the case between the two (a learning-rate search or a *preliminary evaluation* came first), the kinds of claims, and when a verdict is *weak*.
+Click the line to open its **card**. The mark in front of the line is the **verdict**. There are four main verdicts: the number meets the card's criterion (●, or ✓ for an exact claim); it misses the criterion, as here (▲); our runs could answer the question, but do not settle it (○); our runs cannot answer a question of this kind (◇). If a card says *preregistered*, its criterion and our forecast $p$ (the probability that the claim
+holds) were on file before any of its runs began. A card that was *not preregistered* demonstrates a result and does not predict it. The page [What a claim is](claims.md) explains a third case (only a learning-rate search or a *preliminary evaluation* came before the criterion), the kinds of claims, and when a verdict is *weak*.
 
 ### Signal and gradient share one gain
 
-Why are the lines of the first figure mirror images? Let $W$ be $d\times d$, with independent entries of mean 0 and variance $g^2/d$. Let $x$ be the signal on
+Why are the curves of signal and gradient mirror images of each other? Let $W$ be $d\times d$, with independent entries of mean 0 and variance $g^2/d$. Let $x$ be the signal on
 its way up, and $\delta$ the gradient on its way down. Then
 
 $$\begin{aligned}
@@ -143,10 +210,10 @@ $$\begin{aligned}
 \mathbb E\|W^\top\delta\|^2 &= g^2\|\delta\|^2.
 \end{aligned}$$
 
-The signal meets $W$, the gradient meets $W^\top$, and the gain is the same. One often reads the opposite: *if activations
+The signal is multiplied by $W$ and the gradient by $W^\top$, and the gain is the same. One often reads the opposite: *if activations
 grow on the way up, gradients shrink on the way down*. Many texts add that only the early layers starve if gradients vanish. But the gradient of a *matrix* is the gradient that comes down times the signal that
-comes up, $\partial\mathcal L/\partial W_\ell = \delta_\ell\,x_{\ell-1}^\top$ for a loss $\mathcal L$. With $L - \ell$ matrices above layer $\ell$ and $\ell - 1$ below, its size scales as
-$g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$. It is the same in every layer, so all layers starve alike. Here are both passes by hand:
+comes up, $\partial\mathcal L/\partial W_\ell = \delta_\ell\,x_{\ell-1}^\top$ for a loss $\mathcal L$. With $L - \ell$ matrices above layer $\ell$ and $\ell - 1$ below it, the size of this product scales as
+$g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$. That is the same in every layer, so all layers starve alike. Here are both passes by hand:
 """
 
 
@@ -171,18 +238,18 @@ def pass_down(delta, row, read):
 # %%
 torch.manual_seed(seed)
 few = [torch.randn(8, 8).double().requires_grad_() for _ in range(5)]
-read = pass_up(torch.randn(8).double().requires_grad_(), few)
+kept = pass_up(torch.randn(8).double().requires_grad_(), few)
 delta = torch.randn(8).double()
-arrived, of_matrices = pass_down(delta, few, read)
+arrived, of_matrices = pass_down(delta, few, kept)
 for mine, theirs in zip(
-    [arrived, *of_matrices], torch.autograd.grad(read[-1], [read[0], *few], delta), strict=True
+    [arrived, *of_matrices], torch.autograd.grad(kept[-1], [kept[0], *few], delta), strict=True
 ):
     assert torch.allclose(mine, theirs, rtol=1e-12)
 
 # %% [markdown]
 r"""
-The folded cell compares both functions with autograd. For the cards below we take ninety-six rotations, each multiplied by $g$, which multiply every length by exactly $g$. A matrix of independent random entries multiplies $\|x\|^2$ by $g^2$ only on average over draws, and a few draws with very large results dominate that
-average. For normal entries $\ln(\|Wx\|^2/g^2\|x\|^2)$ is about $-\frac1d$ on average, so in a typical row the final $\|x\|$ is about $g^L\,e^{-L/(2d)}$ times the first: for $L = 96$ and $d = 64$ the exponential is about one half.
+The folded cell compares both functions with autograd. For the cards below we multiply each of ninety-six rotations by $g$, so that it multiplies every length by exactly $g$. A matrix of independent random entries multiplies $\|x\|^2$ by $g^2$ only on average over draws, and a few draws with very large results dominate that
+average. For normally distributed entries $\ln(\|Wx\|^2/g^2\|x\|^2)$ is about $-\frac1d$ on average, so in a typical row the final $\|x\|$ is about $g^L\,e^{-L/(2d)}$ times the first: for $L = 96$ and $d = 64$ the exponential is about one half.
 """
 
 
@@ -211,24 +278,24 @@ exact(starved[0] / starved[-1]).claim(
 r"""
 So vanishing and exploding have the same cause, a gain other than 1: below 1 signal and gradient vanish, and above 1 they explode. For some layers to starve while others learn, signal and gradient must
 stop being mirror images. Saturation, biases or a norm can cause that, and exercise 4 shows how a norm does. The gain is not the *spectral norm*, the largest factor by which $W$
-stretches any vector. A large random matrix of gain 1 stretches its most favoured vector nearly twofold, and a typical
-vector not at all, so the spectral norm is a loose bound: appendix A compares [four sequences of matrices that have the same spectral norm](A_skips.ipynb#the-largest-stretch-is-a-bound).
+stretches any vector. The largest stretch by a large random matrix of gain 1 is nearly twofold, but a typical vector
+is not stretched at all, so the spectral norm is a loose bound: appendix A compares [four sequences of matrices that have the same spectral norm](A_skips.ipynb#the-largest-stretch-is-a-bound).
 
 ## Derivation: three repairs on paper
 
-From here on we follow one network. It classifies handwritten digits, images of 8 × 8 pixels. One matrix reads the pixels, forty-eight matrices of width 64 follow, and a last matrix computes ten logits. The initialization follows He's rule. We compare five architectures, whose terms the next three sections explain:
+From here on we follow one network. It classifies handwritten digits, images of 8 × 8 pixels. One matrix reads the pixels, forty-eight matrices of width 64 follow, and a last matrix computes ten logits. The initialization follows He's rule. We compare five architectures, or *designs*. The next three sections explain the terms in this list:
 
 - *neither*: plain layers.
 - *norms*: BatchNorm after each of the forty-eight matrices.
 - *skips*: 24 steps, each with a branch of two matrices.
 - *small branches*: skips, with the last matrix of each of the $S = 24$ branches divided by $\sqrt S$.
-- *norms and skips*: ResNet v2. Each branch begins with BatchNorm and contains a second BatchNorm, and there is a last one before the logits.
+- *norms and skips*: ResNet v2. Each branch begins with BatchNorm and contains a second BatchNorm, and a last BatchNorm precedes the logits.
 
-We follow the five architectures on paper, then by three numbers before training begins, and then through training.
+We analyse the five architectures on paper, compare three numbers before training begins, and then train the networks.
 
 ### First repair: draw the weights with care
 
-A rectifier (ReLU) replaces negative numbers by zero, and half of the energy (the mean square) is gone: for symmetric $x$,
+A rectifier (ReLU) replaces negative numbers by zero, so half of the energy (the mean square) is lost: for symmetric $x$,
 $\mathbb E[\mathrm{relu}(x)^2] = \frac12\mathbb E[x^2]$. So a layer $\mathrm{relu}(Wx)$ with $n$ inputs, whose weights have
 variance $\sigma^2$, multiplies the mean square by $\frac12 n\sigma^2$, and its root, the RMS, by $\sqrt{n\sigma^2/2}$.
 
@@ -252,24 +319,24 @@ exact(energy["he"]).claim(
 
 # %% [markdown]
 r"""
-What does He's rule *not* repair? It is a promise about one moment, before the first step, and about nothing but
-size. Two inputs may come out of a hundred layers as nearly *the same vector*. Then nothing has exploded, nothing has
+What does He's rule *not* repair? It ensures only the size of the signal, and only at one moment, before the first
+step. Two inputs may come out of a hundred layers as nearly *the same vector*. Then nothing has exploded, nothing has
 vanished, and nearly everything is lost.
 
 ### Second repair: let the signal skip
 
-A **residual** step is $x \leftarrow x + f(x)$ ([He et al., 2016a](https://arxiv.org/abs/1512.03385)); the term $x$ arrives by the *skip*, also called the *shortcut*, and the vector that runs along the skips is the stream. The step's Jacobian, the matrix of its derivatives, is
+A **residual** step is $x \leftarrow x + f(x)$ ([He et al., 2016a](https://arxiv.org/abs/1512.03385)); the term $x$ arrives through the *skip*, also called the *shortcut*, and the vector that runs along the skips is the stream. The step's Jacobian, the matrix of its derivatives, is
 $I + J_f$, where $J_f$ is the branch's own Jacobian. If the product of these Jacobians over all steps is multiplied out, one of its terms is the identity: a path on which nothing is multiplied. **Highway networks**
-([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) had mixed skip and branch before, through a learned gate.
+([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) had earlier mixed skip and branch through a learned gate.
 He et al. had seen a plain network of 56 layers fit its own *training* data worse than one of 20 layers. A plain layer must learn weights that copy its input. A residual layer copies for free, and only has to learn what to add. [Appendix A](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) repeats this comparison, with highways and other shortcuts.
 
-Now the catch. If the output of $f$ is as large as its input and unrelated to it, variances add, and each step *doubles* the variance. In our network each step even triples it: one part comes from the stream and two parts come from the branch. By He's rule each of the branch's two matrices doubles the mean square, and the one ReLU
-between them halves it, so a branch outputs twice the variance of its input. After 24 steps the stream, and with it the first logits, is $\sqrt3^{\,24} = 3^{12} \approx 530{,}000$ times as large. The skip has brought its own explosion. The cure is to keep the **branches** $f$
+Now the catch. If the output of $f$ is as large as its input and unrelated to it, variances add, and each step *doubles* the variance. In our network each step triples it: one part comes from the stream and two parts come from the branch. By He's rule each of the branch's two matrices doubles the mean square, and the one ReLU
+between them halves it, so a branch's output has twice the variance of its input. After 24 steps the stream, and with it the logits before training, is $\sqrt3^{\,24} = 3^{12} \approx 530{,}000$ times as large. The skip has brought its own explosion. The cure is to keep the **branches** $f$
 small. Divide each branch by $\sqrt S$. If each branch kept the variance of its input, the stream's variance would then grow by a factor of $(1 + \frac1S)^S < e$ in all. In our network, whose branches double the variance, it grows by a factor of $(1 + \frac2{24})^{24} \approx 6.8$, and the RMS by a factor of 2.6.
 GPT-2's branches are made small in this way at initialization ([Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)), and
 *Fixup* makes the first updates small, too ([Zhang et al., 2019](https://arxiv.org/abs/1901.09321)).
 
-*By hand.* A stream of RMS 1 passes twelve steps. Each branch is unrelated to the stream and has half its RMS. How large is the stream at the end?
+*By hand.* A stream of RMS 1 passes through twelve steps. Each branch is unrelated to the stream and has half its RMS. How large is the stream at the end?
 
 <details><summary>Answer</summary>
 
@@ -283,14 +350,14 @@ it into the branch: **ResNet v2**.
 
 ### Third repair: normalize
 
-A norm measures a size and divides by it. *BatchNorm* measures the size of a channel over the batch, *LayerNorm* that of an example over
-its channels (chapter 01). Whatever gain the weights have, the result has size one, at every step of training. In $N(Wx)$ the
-scale of $W$ is invisible. For $c > 0$, and without the small $\varepsilon$ that code adds to the variance before it divides,
+A norm measures a size and divides by it. *BatchNorm* measures the size of a channel over the batch, and *LayerNorm* measures that of an example
+over its channels (chapter 01). Whatever gain the weights have, the result has size one, at every step of training. In $N(Wx)$ the
+scale of $W$ has no effect. For $c > 0$, and without the small $\varepsilon$ that code adds to the variance before it divides,
 
 $$N(cWx) = N(Wx), \quad \nabla_W \mathcal L\,(cW) = \tfrac1c\,\nabla_W \mathcal L\,(W).$$
 
-The initial scale no longer decides whether the signal survives. It acts as a learning rate instead: a $W$ that is $c$ times as large gets $\frac1c$ of the gradient, and is itself $c$ times as long. So a step of gradient descent at the same learning rate turns it by about $\frac1{c^2}$ of the angle. (With an $\varepsilon$ this is true
-as long as the variance of $Wx$ is far larger than $\varepsilon$. If $W$ is so small that it is not, the norm no longer brings its output to size one.)
+The initial scale no longer decides whether the signal survives. It acts like a learning rate instead: a $W$ that is $c$ times as large gets $\frac1c$ of the gradient, and is itself $c$ times as long. So at the same learning rate a step of gradient descent turns it by an angle about $c^2$ times smaller. (With an $\varepsilon$ this is true
+as long as the variance of $Wx$ is far larger than $\varepsilon$. If $W$ is so small that this variance is comparable with $\varepsilon$, the norm no longer scales its output to size one.)
 """
 
 # %%
@@ -319,7 +386,7 @@ r"""
 ## Implementation: you write it
 
 **1 (in code, 5 minutes).** Write a step of ResNet v2. `norm` is the first norm of the branch, and `f` is the rest of the branch, without the first ReLU. You decide where `torch.relu` goes. No operation
-may act on the stream itself. The check compares your step with the paper's equation, and tells you which block you have written instead.
+may act on the stream itself. The check compares your step with the paper's equation and, if they differ, tells you which block you have written.
 """
 
 
@@ -336,7 +403,7 @@ check.block(my_step, "resnet-v2")
 r"""
 <details><summary>Hint</summary>
 
-The branch reads a copy that went through the norm and ReLU. Its output is added to $x$ itself.
+The branch reads a copy that went through the norm and ReLU. The branch's output is added to $x$ itself.
 
 </details>
 """
@@ -410,7 +477,8 @@ def check_up(config):
     F.cross_entropy(net(images.double()), labels).backward()
     slopes = [p.grad.norm().item() for p in net.parameters() if p.ndim == 2]
     cosine = ((unit @ unit.T).sum().item() / len(images) - 1) / (len(images) - 1)
-    found = size ** (0.5 / config.depth), cosine, slopes[1] / slopes[-2]
+    # One digit of the ratio: another draw changes the second.
+    found = size ** (0.5 / config.depth), cosine, float(f"{slopes[1] / slopes[-2]:.1g}")
     return dict(zip(("size factor", "cosine", "gradient, first/last"), found, strict=True))
 
 
@@ -432,8 +500,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-Read the table by columns. Size factors should be near 1, the cosine should be well below 1, and the ratio of gradients should be between 0.01 and 100. "First" and "last" mean the first and the last of the forty-eight matrices.
-The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ by PyTorch's rule, 1 by He's rule, and $\sqrt3$ per step with skips, so $3^{1/4} \approx 1.32$ per matrix. (That is not near 1: over forty-eight matrices it makes the factor of 530,000 from above.) The other two columns are new. In plain layers images merge, and with BatchNorm alone (row *norms*) the first gradient is far larger than the last. So three of the five architectures are unhealthy, each most visibly in a different column. (The first row, with the wrong rule, is an extra.) Will training cure them?
+Read the table column by column. Size factors should be near 1, the cosine should be well below 1, and the ratio of gradients should be between 0.01 and 100. "First" and "last" mean the first and the last of the forty-eight matrices.
+The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ with PyTorch's rule, 1 with He's rule, and $\sqrt3$ per step with skips, so $3^{1/4} \approx 1.32$ per matrix. (That is not near 1: over forty-eight matrices it compounds to the factor of 530,000 computed above.) But in plain layers images merge, and with BatchNorm alone (row *norms*) the first gradient is far larger than the last. So of the five architectures, *neither*, *norms* and *skips* are unhealthy, each most visibly in a different column. (The first row, with PyTorch's rule, is not one of the five.) Will training cure them?
 Before we train, we look more closely at the merging.
 
 ### Ninety-six ReLU layers
@@ -473,25 +541,25 @@ computed([of[96] for of in cosines]).claim(
     "00-he-merges-its-inputs",
     "> 0.95",
     "With He's rule, different images point in nearly the same direction after 96 ReLU layers.",
-    found="With He's rule the mean cosine between different images is {start:.2f} at layer 0 and {mean:.4f} after 96 layers.",
-    source="this book; for the gradient's side of it, Balduzzi et al. 2017, arXiv 1702.08591",
+    found="With He's rule the mean cosine between different images is {start:.2f} at layer 0 and {mean:.4f} after 96 ReLU layers.",
+    source="this book; for gradients, Balduzzi et al. 2017, arXiv 1702.08591",
     beside={"start": fmean(of[0] for of in cosines)},
 )
 
 # %% [markdown]
 r"""
-So initialization alone does not solve the problem: the size is kept, but the network hardly distinguishes its images. The gradient of a plain network suffers as well. If the input moves a little, the gradient with respect to it changes almost completely: as a function of the input it resembles
+So initialization alone does not solve the problem: the size is kept, but the network hardly distinguishes its images. The gradient of a plain network suffers as well. If the input changes a little, the gradient with respect to it changes almost completely: as a function of the input it resembles
 white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591)). Skips help against that. They also keep units distinct that would otherwise come to compute the same function
 ([Orhan and Pitkow, 2018](https://arxiv.org/abs/1701.09175)). Appendix A counts such units: [Redundant units (singularities)](A_skips.ipynb#redundant-units-singularities).
 
 ### Forty-eight layers, five ways
 
-Now we train our network in all five architectures for 400 steps of SGD with momentum, initialized by He's rule. We also train two shallower versions, with four and with sixteen matrices. Losses are given in *nats*: a nat is the unit of a cross-entropy with natural logarithms, as PyTorch computes it. Guessing among ten digits costs $\ln 10 \approx 2.30$ nats.
+Now we train our network in all five architectures for 400 steps of SGD with momentum, initialized with He's rule. We also train two shallower versions, with four and with sixteen matrices. The chapter's first figure shows three of the five (it calls *neither* "initialization alone"). Losses are given in *nats*, the unit of a cross-entropy with natural logarithms, as PyTorch computes it. Guessing among ten digits costs $\ln 10 \approx 2.30$ nats.
 
 <details><summary>How we tuned and evaluated</summary>
 
-At every depth we train every design with one tuning seed at nine learning rates from 0.0001 to 1. The rate with the lowest validation loss is the design's *tuned learning rate* at this depth (some cards say *its own rate*). The tuning seed is not used for evaluation: we evaluate with five other seeds, trained at the tuned learning rate.
-Networks with skips alone begin with huge logits. At forty-eight layers we train them at ten lower learning rates as well, down to $10^{-9}$, and train five seeds at all nineteen.
+At every depth we train every design with one tuning seed at nine learning rates from 0.0001 to 1. The rate with the lowest validation loss is the design's *tuned learning rate* at this depth (some original claims say *its own rate*). We evaluate with five other seeds, trained at the tuned learning rate.
+Networks with skips alone begin with huge logits. At forty-eight layers we train these networks at ten lower learning rates as well, down to $10^{-9}$, and train five seeds at all nineteen rates.
 
 </details>
 
@@ -502,63 +570,16 @@ Before you look at the results, choose one of the answers below. The column *our
 | Forty-eight layers, each design at its tuned learning rate: how well does BatchNorm alone do, compared with norms and skips together? <!-- 00-norms-and-skips-together 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing --> | nearly as well; <!-- 0.3 --> clearly worse, but it learns; <!-- 1.5 --> it learns next to nothing | <details><summary>show</summary>With forty-eight layers and tuned learning rates, BatchNorm alone learns next to nothing, skips alone explode, and the two together train.</details> |
 """
 
-# %%
-designs = {
-    "neither": {"model.step": "plain"},
-    "norms": {"model.step": "plain", "model.norm": "batch"},
-    "skips": {"model.step": "none"},
-    "small branches": {"model.step": "none", "model.init": "scaled"},
-    "norms and skips": {"model.step": "resnet-v2", "model.norm": "batch"},
-}
-digits = Run(
-    model=StackConfig(),
-    data=Digits(batch=32),
-    train=TrainConfig(steps=sizes.steps, optimizer="sgd", schedule="linear"),
-)
-field = {"design": designs, "model.depth": sizes.heights, "train.lr": sizes.rates}
-tuning = lab.run(Experiment(digits, {**field, "seed": [ladder.TUNING_SEED]}))
-
-# Skips alone, at the greatest depth, at rates down to a hundred-thousandth of the others' lowest.
-high = max(sizes.heights)
-quiet = {"design": {"skips": designs["skips"]}, "model.depth": [high], "train.lr": sizes.low_rates}
-tuning += lab.run(Experiment(digits, {**quiet, "seed": [ladder.TUNING_SEED]}))
-quiet["train.lr"] = [*sizes.low_rates, *sizes.rates]
-alone = lab.run(Experiment(digits, {**quiet, "seed": five}))
-
-# %%
-tuned = {
-    f"{name} | {depth}": {**designs[name], "model.depth": depth, "train.lr": cell.best("lr")}
-    for name, part in tuning.by("design").items()
-    for depth, cell in part.by("depth").items()
-}
-final = lab.run(Experiment(digits, {"arm": tuned, "seed": five})).by("arm")
-
 # %% tags=["mechanism", "remove-cell"]
 # See one train: its first steps, here and now, next to the book's record. Needs the cells above.
 lab.train_live(Experiment(digits, {"arm": tuned, "seed": five}))
 
 
 # %%
-def read(name, what, depth=high):
-    """Read a number of a design at its own rate, for each seed; NaN where a run diverged."""
-
-    def read_run(record):
-        value = record.probes["test"][what]
-        return np.nan if value is None else value
-
-    return final[f"{name} | {depth}"].measure(read_run)
-
-
-plots.curves(
-    {name: {n: read(name, "accuracy", n).values for n in sizes.heights} for name in designs},
-    xlabel="hidden matrices",
-    ylabel="test accuracy",
-    logx=True,
-    ylim=(0, 1.02),
-    reference={"guessing": 0.1},
-    caption="Test accuracy against depth for five designs, with five seeds each, at tuned learning rates. With four or sixteen layers every design learns. With forty-eight layers only two designs reach a high accuracy. "
-    "A run that diverged is drawn at the accuracy of guessing.",
-    provenance=lab.provenance(*final.values()),
+draw_accuracy(
+    ["norms", "small branches", "norms and skips"],
+    "Test accuracy against depth for the two designs that the chapter's first figure leaves out, next to norms and skips, with five seeds each, at tuned learning rates. With four or sixteen layers every design learns. "
+    "With forty-eight layers BatchNorm alone hardly does, and small branches come close to norms and skips.",
 ).named("forty-eight-layers")
 
 
@@ -583,8 +604,10 @@ plots.table(
         {
             f"{high} layers": name,
             "tuned learning rate": f"{tuned[f'{name} | {high}']['train.lr']:g}",
-            "test accuracy, mean": read(name, "accuracy").mean,
-            "test loss, runs that did not diverge": float(np.nanmean(read(name, "loss").values)),
+            "mean test accuracy": read(name, "accuracy").mean,
+            "mean test loss of runs that did not diverge": float(
+                np.nanmean(read(name, "loss").values)
+            ),
             "diverged": str(final[f"{name} | {high}"].count(diverges)),
         }
         for name in designs
@@ -605,18 +628,20 @@ skips, norms = read("skips", "accuracy"), read("norms", "accuracy")
     "00-skips-read-more-than-batch-norm",
     "> 0",
     "At 48 layers, each at its own rate, skips alone read more digits right than BatchNorm alone.",
-    found=f"With {high} layers a network with skips and no norms classifies {{skips:.0%}} of the test digits correctly, and a network with BatchNorm and no skips classifies {{norms:.0%}}: a difference of {{mean:.2f}}.",
+    found=f"With {high} layers a network with skips and no norms classifies {{skips:.0%}} of the test digits correctly, and a network with BatchNorm and no skips classifies {{norms:.0%}}: a difference in accuracy of {{mean:.2f}}.",
     source="this book",
     beside={"skips": skips, "norms": norms},
 )
 
 # %%
+quiet["train.lr"] = [*sizes.low_rates, *sizes.rates]
+alone = lab.run(Experiment(digits, {**quiet, "seed": five}))
 by_lr = alone.by("lr")
 plots.table(
     [
         {
-            "skips alone, learning rate": f"{lr:g}",
-            "test accuracy, median": by_lr[lr].measure("test.accuracy").median,
+            "learning rate (skips alone)": f"{lr:g}",
+            "median test accuracy": by_lr[lr].measure("test.accuracy").median,
             "lowest test loss of the five": min(
                 (x for x in by_lr[lr].values("test.loss") if x), default="–"
             ),
@@ -633,7 +658,7 @@ ended.map(lambda loss: np.log10(loss / log(10))).over_rates().claim(
     "00-skips-alone-stay-above-guessing",
     "> 0",
     "At 48 layers the loss of skips alone ends above guessing at every rate.",
-    found="With skips and no norms, the lowest test loss at any learning rate is on average 10 to the power {mean:.1f} times the loss of guessing. Of {runs} runs at {rates} learning rates, {lost} diverge.",
+    found="With 48 layers, skips and no norms, we take each seed's lowest test loss at any learning rate. The geometric mean of these losses is 10 to the power {mean:.1f} times the loss of guessing. Of {runs} runs at {rates} learning rates, {lost} diverge.",
     source="this book: variances add",
     beside={"rates": len(by_lr), "runs": len(alone), "lost": alone.count(diverges).estimate.k},
 )
@@ -641,16 +666,16 @@ ended.map(lambda loss: np.log10(loss / log(10))).over_rates().claim(
 # %% [markdown]
 r"""
 **BatchNorm alone is not enough** here, although it keeps the size of the signal at every layer. After 400 steps even the network with *neither* reaches a higher accuracy, although its images had nearly merged. **Skips alone** are not hopeless, but they start
-badly. At all nine learning rates that every design tried, the network's huge logits make its first updates so large that they throw it off course. At learning rates at least a thousand times lower than the lowest of these nine, it learns to classify some of the digits correctly: more than
-with BatchNorm alone, and about as many as with neither. The verdict of the card on accuracy is weak because one of the five runs with skips alone diverged. At the next lower learning rate none diverged, and the accuracy was about the same. The logits of skips alone stay enormous, and a single wrong prediction costs
+badly. At all nine learning rates at which we trained every design, the network's huge logits make its first updates so large that training fails. At learning rates at least a thousand times lower than the lowest of these nine, it learns to classify some of the digits correctly: more than
+BatchNorm alone does, and about as many as *neither* does. The verdict of the card on accuracy is weak because one of the five runs with skips alone diverged. At the next lower learning rate none diverged, and the accuracy was about the same. The logits of skips alone stay enormous, and a single wrong prediction costs
 hundreds of nats. So skips alone are more accurate than BatchNorm alone, but their loss is worse than that of guessing. With norms and skips
-together, accuracy hardly falls with depth. But what about small branches? They have no norm, and theirs is the other line at the top of the figure of accuracies.
+together, accuracy hardly falls with depth. But what about small branches? Those networks have no norm, and in the figure above their accuracy at forty-eight layers nearly equals that of norms and skips.
 
 ### What is wrong with BatchNorm alone
 
 Follow the gradient down one layer $y = \mathrm{BN}(W\,\mathrm{relu}(y'))$, in which the units $y'$ are independent and standard normal. BatchNorm first subtracts the mean of its input and then divides by its standard
 deviation. A rectified normal variable has second moment $\frac12$, but
-variance only $\frac12 - \frac1{2\pi} = \frac{\pi-1}{2\pi}$. A unit that sums $n$ of them with weights of variance $\sigma^2$ has the variance $n\sigma^2\frac{\pi-1}{2\pi}$ over the batch. The norm divides its input by the root of that, and so it divides the gradient's energy by
+variance only $\frac12 - \frac1{2\pi} = \frac{\pi-1}{2\pi}$. A unit that sums $n$ of them with weights of variance $\sigma^2$ has the variance $n\sigma^2\frac{\pi-1}{2\pi}$ over the batch. The norm divides its input by the root of this variance, and so it divides the gradient's energy by
 $n\sigma^2\frac{\pi-1}{2\pi}$. Then $W^\top$ multiplies this energy by $n\sigma^2$, and ReLU lets half of it through:
 
 $$\frac{\tfrac12\,n\sigma^2}{n\sigma^2\,\frac{\pi-1}{2\pi}} = \frac{\pi}{\pi-1} \approx 1.21^2.$$
@@ -684,9 +709,9 @@ computed([per_layer(growth_below("batch", s)) for s in five]).claim(
 
 # %% [markdown]
 r"""
-This stack is four times as wide as our network. The card's interval does not contain the derived factor of $1.21$: the measured growth is a little faster. Appendix B, which also varies the input, finds that with 64 images, as here, [the norm of the first layer](B_batch.ipynb#where-batchnorms-gradient-grows) alone accounts for more than half of this excess.
+The network in this card is four times as wide as the one that we train. The card's interval does not contain the derived factor of $1.21$: the measured growth is slightly faster. Appendix B, which also varies the input, finds that with 64 images, as here, [the norm of the first layer](B_batch.ipynb#where-batchnorms-gradient-grows) alone accounts for more than half of this excess.
 
-With the norm, signal and gradient are no longer mirror images as in the first figure: the signal keeps its size and the gradient grows. So one learning rate must serve a first and a last matrix whose gradients differ by powers of
+With the norm, signal and gradient are no longer mirror images as in the row of rotations: the signal keeps its size and the gradient grows. So one learning rate must serve a first and a last matrix whose gradients differ by powers of
 ten (the table of three numbers gives their ratio). That is probably why BatchNorm alone fails. To be sure, one would have to repair only the gradients, which we did not try.
 
 With LayerNorm there is no such growth, because the two norms subtract different means. BatchNorm's mean runs over the images of a batch. After a ReLU no value is negative, so the signals of different images point in similar directions and give a unit similar values. This mean is therefore large, and the variance that is left to divide by is smaller than the second moment. LayerNorm's mean runs over the units of one image. The entries of $W$ have mean 0, so this mean is near 0, and there is little to
@@ -706,7 +731,7 @@ price = read("small branches", "loss") - read("norms and skips", "loss")
 price.tuned(lack_rates("small branches", "norms and skips")).claim(
     "00-small-branches-need-no-norm",
     "< 0.1",
-    "A deep residual network with small branches and no norms has a test loss less than 0.1 nats higher than one with norms.",
+    "The test loss of a deep residual network with small branches and no norms is less than 0.1 nats higher than that of one with norms.",
     found=f"With {high} layers, the test loss of a residual network with small branches and no norms is {{mean:.3f}} nats higher than that of a residual network with norms.",
     source="this book; for Fixup, a more careful rule than ours, Zhang et al. 2019, arXiv 1901.09321",
     published="residual networks train as well without normalization",
@@ -762,20 +787,20 @@ def count_trained(name, depth=high, cut=1.0):
     "00-norms-widen-the-range-of-rates",
     "> 0",
     "Norms widen the range of learning rates at which a deep network trains.",
-    found=f"Averaged over {len(wide)} learning rates, the test loss is {{mean:.2f}} nats higher without norms than with them. A loss below one nat is reached in {{bare}} of {{runs}} runs without norms and in {{normed}} of {{runs}} runs with them.",
+    found=f"Averaged over {len(wide)} learning rates, the test loss of {high} layers with skips is {{mean:.2f}} nats higher without norms than with them. A loss below one nat is reached in {{bare}} of {{runs}} runs without norms and in {{normed}} of {{runs}} runs with them.",
     source="this book; for a VGG on CIFAR-10, Santurkar et al. 2018, arXiv 1805.11604",
     beside={
         "runs": len(wide) * len(five),
         "bare": count_trained("small branches"),
         "normed": count_trained("norms and skips"),
-        "second value": "sixteen layers, and three cuts: the table",
+        "second value": "sixteen layers, and three limits of the loss: see the table",
     },
 )
 
 # %%
 plots.table(
     [
-        {"layers": depth, f"of {len(wide) * len(five)} runs, test loss below": f"{cut} nats"}
+        {"layers": depth, f"runs (of {len(wide) * len(five)}) with test loss below": f"{cut} nats"}
         | {name: count_trained(name, depth, cut) for name in rivals}
         for depth in sizes.heights[1:]
         for cut in (0.3, 1.0, 2.0)
@@ -784,16 +809,16 @@ plots.table(
 
 # %% [markdown]
 r"""
-That is our answer to the question of the norm's purpose, for BatchNorm on digits. Chapter 10 asks it for transformers, and appendix A [leaves the norms out of ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm). On digits the loss of the best network without norms comes close to that of the best network with norms, without reaching it. But the network without norms has
-less *room*: the learning rates at which it learns are far lower and span a somewhat narrower range, and this range ends in a cliff. At the next learning rate above the best, every run diverges. A norm buys tolerance for a learning rate that
-nobody has tuned. The lower ends of both ranges depend on the length of the training: more steps would move both.
+This table shows what the norm is for, with BatchNorm on digits. Chapter 10 asks the same question for transformers, and appendix A [leaves the norms out of ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm). The lowest loss without norms is a little higher than the lowest loss with them. The main difference is in the learning rates: those at
+which the network without norms learns are far lower and span a somewhat narrower range. This range ends abruptly: at the next learning rate above the best, every run diverges. With a norm, a network tolerates a learning rate that
+nobody has tuned. The lower ends of both ranges depend on the length of training: more steps would move both.
 
 ### Test: add covariate shift back
 
-Why does a norm tolerate larger learning rates? BatchNorm was introduced with an explanation. While the lower layers learn, the distributions of the upper layers' inputs shift, and a norm keeps them still. The shift was called
+Why does a norm tolerate larger learning rates? BatchNorm was introduced with an explanation: while the lower layers learn, the distributions of the upper layers' inputs shift, and a norm keeps them still. The shift was called
 **internal covariate shift** ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). [Santurkar et al. (2018)](https://arxiv.org/abs/1805.11604) tested the explanation
-as one should, by spoiling only the supposed benefit: they replaced each output $y$ of a BatchNorm by $sy + m$, where $s$ and $m$ are noise around two
-centres, and new centres are drawn for each channel at each step. The layers above receive a distribution that jumps at every step. We call such a network *shaken*. If keeping inputs still were the whole benefit of a norm, the
+by spoiling only the supposed benefit: they replaced each output $y$ of a BatchNorm by $sy + m$. At each step, two centres are drawn for each channel, one for the factor $s$ and one for the shift $m$.
+Around these centres, $s$ and $m$ are drawn for every value. The layers above receive a distribution that jumps at every step. We call such a network *shaken*. If keeping inputs still were the whole benefit of a norm, the
 shaken network would be as slow as one without norms, or slower, at every learning rate. We use eight plain layers, since forty-eight do not train well, with He's rule and seven learning rates. We measure speed by the training loss averaged over the whole run: the lower it is, the faster the training. We tune each network's learning rate with one seed and evaluate with five others.
 """
 
@@ -845,8 +870,8 @@ plots.curves(
     ylabel="mean training loss (nats)",
     logx=True,
     reference={"guessing": log(10)},
-    caption="Training loss, averaged over the whole run, against learning rate for eight plain layers without norms, with BatchNorm, and with shaken BatchNorm (noise is added to BatchNorm's outputs), with five seeds each. A lower loss means faster training. "
-    "The distance between the two lines of BatchNorm is the cost of the noise. A run that diverged is drawn at the loss of guessing.",
+    caption="Training loss, averaged over the whole run, against learning rate, for networks of eight plain layers: without norms, with BatchNorm, and with shaken BatchNorm (noise is added to BatchNorm's outputs). Each has five seeds. A lower loss means faster training. "
+    "The distance between BatchNorm's two lines is the cost of the noise. A run that diverged is drawn at the loss of guessing.",
     provenance=lab.provenance(race),
 ).named("shift-put-back")
 
@@ -861,9 +886,9 @@ lead.tuned([*regime.rates(first_look), *regime.seeds(five, [ladder.TUNING_SEED])
     "00-shaken-at-its-own-rate",
     "> 0",
     "Each at its own rate, a network whose inputs are shaken trains faster than one without norms.",
-    found="With tuned learning rates, the mean training loss of the network with shaken BatchNorm is {apart:.3f} nats {side} that of the network without norms.",
+    found="With tuned learning rates, the mean training loss with noise-injected (shaken) BatchNorm is {apart:.3f} nats {side} without norms.",
     source=idea,
-    beside={"second value": "at a high rate and at a low one", "last step": "the whole run"},
+    beside={"second value": "a high learning rate and a low one", "last step": "the whole run"},
 )
 plots.table(
     [
@@ -881,7 +906,7 @@ plots.table(
     "00-shift-does-not-slow-training",
     "> 0.2",
     "At a high learning rate, a network with noise-injected (shaken) BatchNorm trains faster than a network without norms.",
-    found="At learning rate 0.1, the mean training loss of the network with shaken BatchNorm is {mean:.2f} nats lower than that of the network without norms, although the inputs of its layers move {times:.1f} times as far per step.",
+    found="At learning rate 0.1, the mean training loss with noise-injected (shaken) BatchNorm is {mean:.2f} nats lower than without norms, although the layers' inputs move {times:.1f} times as far per step.",
     source=idea,
     beside={"times": measure_move(shaken, quick).mean / measure_move(bare, quick).mean},
 )
@@ -889,20 +914,20 @@ plots.table(
     "00-shift-does-not-slow-training-at-low-rates",
     "> 0",
     "At a low learning rate, a network with noise-injected (shaken) BatchNorm trains faster than a network without norms.",
-    found="At learning rate 0.01, the mean training loss of the network with shaken BatchNorm is {apart:.2f} nats {side} that of the network without norms.",
+    found="At learning rate 0.01, the mean training loss with noise-injected (shaken) BatchNorm is {apart:.2f} nats {side} without norms.",
     source=idea,
 )
 
 # %% [markdown]
 r"""
-The first card is the fair test, and it does not show the advantage that we predicted. With tuned learning rates, five seeds show no difference between the shaken network and the one without norms. With plain BatchNorm training is faster than with
-either. The learning rates were tuned with one seed. Averaged over all five evaluation seeds, the shaken network does best at the next higher learning rate, and there it is faster than the network without norms at its tuned learning rate. But to compare at that rate would mean choosing the learning rate after seeing the result. By the table's means the noise costs about as much as the norm had gained. One would expect this if BatchNorm helped by keeping inputs still. But noise can slow training for other reasons, too, so it is no proof.
+The first card is the fair test, and it does not show the advantage that we predicted. With tuned learning rates, five seeds show no difference between the shaken network and the one without norms. Plain BatchNorm trains faster than
+either. The learning rates were tuned with one seed. On average over the five evaluation seeds, the shaken network does best at the next learning rate above its tuned one, and is faster there than the network without norms at its tuned rate. But we would be choosing that rate after seeing the result. In the table, the noise costs about as much as BatchNorm gains over no norm. One would expect this if BatchNorm helped by keeping inputs still. But noise can slow training for other reasons, too, so this is no proof.
 
 The other two cards compare the networks at two fixed learning rates. At the low one, where eight layers need no norm, the shaken network trains slowest of the three. At the high one the network without norms is in trouble. The shaken network is not, although it has a
-violent shift at every step. So BatchNorm's benefit *at the high learning rate* does not require distributions that keep still, and shifting *inputs* alone do not explain the trouble of the network without norms. At the low learning rate there is no trouble to explain, and the noise only costs speed.
+violent shift at every step. So BatchNorm's benefit *at the high learning rate* does not require distributions that stay still, and shifting *inputs* alone do not explain the trouble of the network without norms. At the low learning rate there is no trouble to explain, and the noise only costs speed.
 
-Shifting *gradients* remain a possible cause. How much does the gradient of a matrix change when only the matrices below it take their step? Santurkar et al. found that it changes no less with
-BatchNorm than without, in other networks and by a different measure. In these eight layers, and by our measure, it changes less:
+Shifting *gradients* remain a possible cause. How much does the gradient of a matrix change when only the matrices below it take their step? Santurkar et al. found that, in other networks and by a
+different measure, it changes no less with BatchNorm than without. In these eight layers, and by our measure, it changes less with BatchNorm:
 """
 
 # %%
@@ -930,8 +955,8 @@ moved = {
 r"""
 ### Smoothness of the loss landscape
 
-Santurkar et al. explain the benefit by a smoother *landscape*. Take the weights at some point of the training and move along the negative gradient. How far can you go before the gradient points in a different direction? A *walk* of $\eta$ moves the weights by $\eta$ times the gradient. We walk in all three networks (no norm, BatchNorm, and shaken BatchNorm),
-trained at learning rate 0.01, at which all three learn. In the shaken network the noise is held fixed during a walk. Without momentum, the gradient part of a training step would be a walk of 0.01. Momentum adds up about ten gradients, so that a step can be as long as a walk of 0.1.
+Santurkar et al. explain the benefit by a smoother *landscape*. Take the weights at some point in training and move along the negative gradient. How far can you go before the gradient changes much? A *walk* of $\eta$ moves the weights by $\eta$ times the gradient. We do this in all three networks (no norm, BatchNorm, and shaken BatchNorm),
+trained at learning rate 0.01, at which all three learn. In the shaken network the noise is held fixed during a walk. Without momentum, a training step would be a walk of 0.01. Momentum adds up about ten gradients, so that a step can be as long as a walk of 0.1.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -950,13 +975,13 @@ def walk(record):
 walks = {arm: part.values(walk) for arm, part in calm.items()}
 plots.curves(
     {arm: {eta: [one[eta] for one in of] for eta in of[0]} for arm, of in walks.items()},
-    xlabel="distance of the walk, in gradients (η)",
+    xlabel="distance of the walk, as a multiple of the gradient (η)",
     ylabel="relative change of the gradient",
     logx=True,
     logy=True,
     reference={"as large as the gradient": 1.0},
-    caption="Relative change of the gradient after the weights have moved by η times the gradient, averaged over three points in training, for five seeds. At every distance, the gradient changes several times "
-    "less with BatchNorm than without norms, with or without the added noise.",
+    caption="Relative change of the gradient after the weights have moved by η times the gradient, averaged over three points in training, for five seeds. At every distance, the gradient's change with "
+    "BatchNorm, noisy or not, is several times smaller than without norms.",
     provenance=lab.provenance(noise),
 ).named("smooth-ground")
 
@@ -984,7 +1009,7 @@ whether it is the reason for those larger learning rates.
 **The shortcut leaves too late.** In a much-copied repository of CIFAR models the shortcut was taken *after* norm and
 rectifier, and not from the stream ([the line](https://github.com/kuangliu/pytorch-cifar/blob/e68081ee8c3830db03dada650383b7779dc5224f/models/resnet.py#L66); in [issue 9](https://github.com/kuangliu/pytorch-cifar/issues/9)  the author agreed with the reader who reported it). **The ReLU overwrites the skip.** `nn.ReLU(inplace=True)`
 at the start of a branch overwrites its input. After a norm, which has made a copy, this is harmless. Without the norm it changes the *skip*, too. This happened in a
-VQ-VAE ([its line](https://github.com/rosinality/vq-vae-2-pytorch/blob/4d2dbc0e073f033675843225dd7436550f9d6a47/vqvae.py#L85), [issue](https://github.com/rosinality/vq-vae-2-pytorch/issues/60)) and in an improved ResNet ([its line](https://github.com/iduta/iresnet/blob/babdc4f5946f64905710cd64a5bd6c164a805c9e/models/iresnet.py#L78), [pull request](https://github.com/iduta/iresnet/pull/2)). Nothing crashes, but the check of exercise 1 notices both mistakes, and it passes the harmless in-place ReLU after a norm:
+VQ-VAE ([its line](https://github.com/rosinality/vq-vae-2-pytorch/blob/4d2dbc0e073f033675843225dd7436550f9d6a47/vqvae.py#L85), [issue](https://github.com/rosinality/vq-vae-2-pytorch/issues/60)) and in an improved ResNet ([its line](https://github.com/iduta/iresnet/blob/babdc4f5946f64905710cd64a5bd6c164a805c9e/models/iresnet.py#L78), [pull request](https://github.com/iduta/iresnet/pull/2)). Nothing crashes, but the check of exercise 1 finds both mistakes, and accepts the in-place ReLU after a norm:
 """
 
 
@@ -1024,15 +1049,15 @@ Before you blame the data or the optimizer, look at the three numbers that `chec
 
 <details><summary>Answer</summary>
 
-A has BatchNorm without skips: add skips. B has Xavier's rule with ReLU, without skips: He's rule repairs the size, and skips with BatchNorm or with small branches repair the cosine. C has skips whose branches are as large as the stream,
+A has BatchNorm without skips: add skips. B has Xavier's rule with ReLU and no skips: He's rule repairs the size, and skips with BatchNorm or with small branches repair the cosine. C has skips whose branches are as large as the stream,
 so that each step of two matrices doubles the variance: divide the branches by $\sqrt S$, or normalize them.
 
 </details>
 
 ## Exercises
 
-**2 (by hand, 5 minutes).** (a) A stream of variance 1 passes forty-eight residual steps without norms. Each branch outputs an unrelated vector with the
-variance of its input. What is the RMS at the end, with every branch multiplied by $1/\sqrt{48}$? (b) A signal passes 96 layers and may at most double in all. By how many per cent may each layer enlarge it?
+**2 (by hand, 5 minutes).** (a) A stream of variance 1 passes through forty-eight residual steps without norms. Each branch outputs an unrelated vector with the
+variance of its input. What is the RMS at the end if every branch is multiplied by $1/\sqrt{48}$? (b) A signal passes through 96 layers and may at most double. By what percentage may each layer enlarge it?
 """
 
 # %% tags=["exercise"]
@@ -1058,8 +1083,8 @@ $2^{1/96} \approx 1.00725$: $0.725$ per cent per layer.
 
 </details>
 
-**3 (in code, 5 minutes).** A *leaky* rectifier multiplies negative values by $a$ and leaves positive ones as they are. Which standard deviation must weights with `fan_in` inputs have, so
-that a layer keeps the mean square?
+**3 (in code, 5 minutes).** A *leaky* rectifier multiplies negative values by $a$ and leaves positive ones as they are. What standard deviation must the weights of a layer with `fan_in` inputs
+have to preserve the mean square?
 """
 
 
@@ -1101,28 +1126,28 @@ assert check_leaky(solved_leaky).ok
 
 # %% [markdown]
 r"""
-**4 (a proof, 15 minutes).** Mirror images, and how a norm breaks them. In a row $x_\ell = W_\ell\,\mathrm{relu}(x_{\ell-1})$ let $\delta_\ell$ be the gradient of the loss with
+**4 (a proof, 15 minutes).** In a row $x_\ell = W_\ell\,\mathrm{relu}(x_{\ell-1})$ let $\delta_\ell$ be the gradient of the loss with
 respect to $x_\ell$. (a) Prove that $\langle x_\ell, \delta_\ell\rangle$ is the same number in every layer. (b) Somewhere in the row there is a norm $N$ with $N(cx) = N(x)$ for all
 $c > 0$. Prove that in every layer below the norm the number of part (a) is 0.
 
 <details><summary>Hint</summary>
 
-(a) A rectifier multiplies each unit by 0 or 1, on the way up and on the way down. (b) Differentiate by $c$ at 1.
+(a) A rectifier multiplies each unit by 0 or 1, on the way up and on the way down. (b) Differentiate with respect to $c$ at 1.
 
 </details>
 <details><summary>Solution</summary>
 
 (a) Write $\mathrm{relu}(x_{\ell-1}) = Dx_{\ell-1}$ with a diagonal $D$ of zeros and ones. Then $x_\ell = W_\ell D x_{\ell-1}$ and
 $\delta_{\ell-1} = D W_\ell^\top\delta_\ell$, so $\langle x_{\ell-1}, \delta_{\ell-1}\rangle = \langle W_\ell D x_{\ell-1}, \delta_\ell\rangle = \langle x_\ell, \delta_\ell\rangle$.
-If the signal grows by $g$ per layer, and the angle between signal and gradient stays the same, the gradient must shrink by $g$ from layer to layer upwards: the mirror.
+If the signal grows by $g$ per layer, and the angle between signal and gradient stays the same, the gradient must shrink by $g$ from layer to layer upwards: it is the signal's mirror image.
 
-(b) Let $x$ be the input of the norm, and $\delta$ the gradient with respect to it. The loss does not change when $x$ is multiplied by $c$. Its derivative by $c$ at 1 is $\langle x, \delta\rangle$, and so it is 0; by (a), in all layers further down, too.
-Signal and gradient are at right angles there, and their sizes are free to part.
+(b) Let $x$ be the input of the norm, and $\delta$ the gradient with respect to it. The loss does not change when $x$ is multiplied by $c$. Its derivative with respect to $c$ at 1 is $\langle x, \delta\rangle$, so this product is 0; by (a) it is 0 in all layers further down,
+too. Signal and gradient are at right angles there, and their sizes can change independently.
 
 </details>
 
 **5 (open).** At forty-eight layers BatchNorm alone learns next to nothing. Maybe it is only slow. Predict first: will four times as many steps close the gap to norms and skips?
-Will it close half of the gap? Then run it, at the learning rates chosen above. Which result would make you change the sentence "BatchNorm alone is not enough"?
+Will it close half of the gap? Then run the experiment, at the learning rates chosen above. Which result would make you change the sentence "BatchNorm alone is not enough"?
 """
 
 # %% tags=["exercise"]
@@ -1146,12 +1171,12 @@ In the row *norms* of the table of three numbers, the first of the forty-eight m
 ## What you now know
 
 - **Why do deep networks fail to train?** Depth multiplies. Signal and gradient share the gain, and explode or vanish together, in all layers alike. <!-- 00-gradients-grow-with-the-signal 00-vanishing-spares-no-layer -->
-- **What does initialization do?** It sets the size of the signal, before the first step. It does not keep inputs apart: after 96 layers different images had almost become one vector. <!-- 00-he-keeps-the-size 00-he-merges-its-inputs -->
+- **What does initialization do?** It sets the size of the signal, before the first step. It does not keep inputs apart: after 96 layers different images had almost the same direction. <!-- 00-he-keeps-the-size 00-he-merges-its-inputs -->
 - **What do skips do?** They give the gradient a path on which nothing is multiplied, and make the stream grow. No operation may act on that path. Skips alone, with 48 layers, start with logits so large that
   they learn only at a tiny learning rate. There they classify some of the digits correctly, but at no learning rate does their loss fall below that of guessing. <!-- 00-empty-branches-are-the-identity 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing -->
 - **What does a norm do?** It does not make depth possible: 48 layers with BatchNorm alone hardly learned in 400 steps, and skips with small branches learned without a norm. A norm need not keep inputs
   still to help at a high learning rate: there 8 layers with shaken inputs trained faster than 8 layers without norms. At learning rates tuned with one seed, we found no difference between shaken inputs and no norms. BatchNorm's benefit here is
-  room in the learning rate. <!-- 00-norms-and-skips-together 00-batch-norm-makes-gradients-explode 00-small-branches-need-no-norm 00-shift-does-not-slow-training 00-shaken-at-its-own-rate 00-norms-widen-the-range-of-rates -->
+a wider range of learning rates that work. <!-- 00-norms-and-skips-together 00-batch-norm-makes-gradients-explode 00-small-branches-need-no-norm 00-shift-does-not-slow-training 00-shaken-at-its-own-rate 00-norms-widen-the-range-of-rates -->
 
 ## To carry away
 
@@ -1163,7 +1188,7 @@ In the row *norms* of the table of three numbers, the first of the forty-eight m
 | you see | cause | try |
 | --- | --- | --- |
 | signal and gradient shrink or explode together | the gain of a layer is not 1 | He's rule, or a norm |
-| all inputs come out as one vector | plain layers, without norm or skip | skips with small branches, or with BatchNorm |
+| all outputs have almost the same direction | plain layers, without norm or skip | skips with small branches, or with BatchNorm |
 | the loss starts far above guessing | branches as large as the stream | branches times $1/\sqrt S$, or a norm on them |
 | early layers get far larger gradients than late ones | BatchNorm without skips | skips |
 
