@@ -10,13 +10,13 @@
 r"""
 # BatchNorm vs LayerNorm
 
-**Question.** A network with BatchNorm learns to read digits with 32 images per step. With two images its accuracy is lower, whatever the
+**Question.** A network with BatchNorm learns to classify digits with 32 images per step. With two images its accuracy is lower, whatever the
 learning rate. A network with LayerNorm keeps its accuracy, and a convolutional network with BatchNorm learns even with two images.
 Which numbers should share a mean, and why does BatchNorm fail only in the first network?
 
 <details><summary>In short (contains spoilers)</summary>
 
-- Norms differ in which values share a mean. BatchNorm pools one channel over examples and positions, LayerNorm the features of one token.
+- Norms differ in which values share a mean. BatchNorm pools one channel over examples and positions, and LayerNorm pools the features of one token.
 - The number of those values matters, not the number of images. A norm over only two values keeps little more than a sign. A large $\varepsilon$ softens this sign, and brings back most of the accuracy lost at two images per step.
 - In a language model BatchNorm pools hundreds of values, and its loss is nearly equal to LayerNorm's. The argument for LayerNorm is a different one: with BatchNorm a token's output depends on future tokens.
 
@@ -77,22 +77,22 @@ def draw_neighbours(m):
 plots.explore(
     draw_neighbours, [2, 3, 4, 8, 32, 128], "neighbours", label="values that share a mean, m",
     caption="Output of a norm against its input x. Each dot is one value, normalized together with m − 1 others, all drawn "
-    "from the standard normal distribution. If many values are normalized together, the output is nearly x. If only two are, it shows only which of them is larger.",
+    "from the standard normal distribution. If many values are normalized together, the output is nearly x. If only two values are normalized together, the output shows only which of them is larger.",
 )  # fmt: skip
 
 # %% [markdown]
 r"""
 ## The idea, with four numbers
 
-Take the four numbers $[3, 1, -1, 5]$. Their mean is $8/4 = 2$. The deviations are $1, -1, -3, 3$, their squares $1, 1, 9, 9$,
-and the mean of the squares is $20/4 = 5$. This is the variance, with division by $n = 4$ and not by $n - 1$. Divide the deviations by
+Take the four numbers $[3, 1, -1, 5]$. Their mean is $8/4 = 2$. The deviations are $1, -1, -3, 3$, their squares are $1, 1, 9, 9$,
+and the mean of the squares is $20/4 = 5$. This is the variance, with division by $n = 4$, not $n - 1$. Divide the deviations by
 $\sqrt 5 \approx 2.236$:
 
 $$[3, 1, -1, 5] \;\longrightarrow\; [0.447, -0.447, -1.342, 1.342].$$
 
 The result has mean 0 and variance 1. Nothing else has changed: the histogram keeps its shape. It is not
-"standard normal", as one often reads. A tiny $\varepsilon$ is added to the variance to avoid division by zero. At the end a
-learned **gain** multiplies each feature, and a learned **shift** moves it.
+"standard normal", although one often reads this. A tiny $\varepsilon$ is added to the variance to avoid division by zero. A learned
+**gain** multiplies each feature, and a learned **shift** moves it.
 
 Where do the four numbers come from? Put them in a table with a row for each example and a column for each feature. **LayerNorm**
 ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)) works along the row: four features of one example. **BatchNorm**
@@ -115,11 +115,11 @@ plots.table(
 
 # %% [markdown]
 r"""
-LayerNorm's output for the first row stays the same. BatchNorm's output changes because a neighbour of the first row has changed.
+LayerNorm's output for the first row stays the same. BatchNorm's output changes because another row has changed.
 
 ## One tensor, four averages
 
-Real activations have a third axis: the pixels of an image, or the tokens of a text. Call the tensor $(N, C, L)$, with $N$ examples, $C$ channels
+Real activations have a third axis: the pixels of an image, or the tokens of a text. Call the tensor's shape $(N, C, L)$, with $N$ examples, $C$ channels
 (the table's features) and $L$ positions. A mean could now be taken over many different sets of values, and most sets in use have a name.
 """
 
@@ -143,8 +143,8 @@ r"""
 | InstanceNorm ([Ulyanov et al., 2016](https://arxiv.org/abs/1607.08022)) | $L$ | $L$ | example and channel |
 | GroupNorm, $G$ groups ([Wu and He, 2018](https://arxiv.org/abs/1803.08494)) | $C/G$ channels, and $L$ | $C L / G$ | example and group |
 
-The five rows have four names, because "LayerNorm" names two averages. Below, LayerNorm averages over one token's features, unless we say otherwise. It is not "InstanceNorm for text", as *Exploring the Transformer*, part 14, has it:
-InstanceNorm would average one feature over all positions of the text. All rows of the table are the same function, applied over different axes. For GroupNorm the channel axis is first split into groups. Appendix B [draws them as books and pages](B_batch.ipynb#who-is-averaged-books-and-pages).
+The five rows have four names, because "LayerNorm" names two averages. Below, LayerNorm averages over one token's features, unless we say otherwise. *Exploring the Transformer*, part 14, calls this norm "InstanceNorm for text", which is wrong:
+InstanceNorm would average one feature over all positions of the text. All rows of the table are the same function, applied over different axes. For GroupNorm the channel axis is first split into groups. Appendix B [draws these averages as books and pages](B_batch.ipynb#who-is-averaged-books-and-pages).
 """
 
 
@@ -171,8 +171,8 @@ off = max((ours[name] - y).abs().max() for name, pair in theirs.items() for y in
 exact(off, tolerance=1e-10).claim(
     "01-one-formula-four-axes",
     "<= 1e-10",
-    "The four norms are one formula, applied over different axes.",
-    found="The output of one function, applied over five different lists of axes, differs from that of the norms in PyTorch and in labkit, this book's library, by at most {mean:.1g}.",
+    "BatchNorm, LayerNorm, InstanceNorm and GroupNorm are one formula, applied over different axes.",
+    found="The output of one function, applied over five different lists of axes, differs from that of the norms in PyTorch and in labkit by at most {mean:.1g}.",
     source="PyTorch's documentation of its four functions, one of them in two uses",
 )
 
@@ -186,7 +186,7 @@ exact(max(distance["G=1 from layer"], distance["G=6 from instance"]), tolerance=
     "01-group-norm-limits",
     "<= 1e-5",
     "GroupNorm with one group is LayerNorm over features and positions, and GroupNorm with one group per channel is InstanceNorm.",
-    found="The outputs of GroupNorm with one group and of LayerNorm over features and positions differ by at most {mean:.1g}, as do those of GroupNorm with one group per channel and of InstanceNorm. If LayerNorm and InstanceNorm are exchanged, the outputs differ by {reverse:.1f} or more.",
+    found="To within {mean:.1g}, the output of GroupNorm is that of LayerNorm over features and positions if there is one group, and that of InstanceNorm if there is one group per channel. If LayerNorm and InstanceNorm are exchanged, the outputs differ by {reverse:.1f} or more.",
     source="Wu and He 2018, arXiv 1803.08494; a survey has it the other way round",
     beside={"reverse": min(distance["G=6 from layer"], distance["G=1 from instance"])},
 )
@@ -202,7 +202,7 @@ the batch: the outputs are $-1$ and $1$. The *unbiased* variance, $12.5/(2-1) = 
 $$\text{running} \leftarrow (1 - \text{momentum}) \cdot \text{running} + \text{momentum} \cdot \text{batch},
 \qquad \text{momentum} = 0.1,$$
 
-so the running mean becomes $0.35$ and the running variance $0.9 + 1.25 = 2.15$. PyTorch's "momentum" is the weight of the **new** value, Keras's the weight
+so the running mean becomes $0.35$ and the running variance $0.9 + 1.25 = 2.15$. PyTorch's "momentum" is the weight of the **new** value, and Keras's is the weight
 of the **old** one.
 """
 
@@ -226,7 +226,7 @@ exact(unbiased, tolerance=1e-6).claim(
 # %% [markdown]
 r"""
 Two things are awkward in text. A batch's short sentences are padded to the length of the longest, and the padding counts in BatchNorm's mean unless a mask excludes it.
-And a single token gives one value per channel, with variance zero, so BatchNorm needs its running statistics. LayerNorm is affected by neither.
+And a single token gives one value per channel, with variance zero, so BatchNorm needs its running statistics. Neither affects LayerNorm.
 Appendix B gives the details: [Lengths, padding, one token at a time](B_batch.ipynb#lengths-padding-one-token-at-a-time).
 
 *By hand.* At the next step the channel has the values 1 and 6 again. What are the running mean and variance then?
@@ -240,20 +240,20 @@ $0.9\cdot0.35 + 0.1\cdot3.5 = 0.665$, and $0.9\cdot2.15 + 0.1\cdot12.5 = 3.185$.
 ## Derivation: one Jacobian for both
 
 Let $m$ values share a mean $\mu$ and a variance $v$; let $r = \sqrt{v + \varepsilon}$ and
-$\hat x_i = (x_i - \mu)/r$. How does output $i$ react when input $j$ moves? Three pieces are needed:
+$\hat x_i = (x_i - \mu)/r$. How does output $i$ change when input $j$ changes? We need three derivatives:
 
 $$\frac{\partial \mu}{\partial x_j} = \frac1m, \qquad
 \frac{\partial v}{\partial x_j} = \frac{2}{m}(x_j - \mu), \qquad
 \frac{\partial (1/r)}{\partial x_j} = -\frac{1}{2r^3}\frac{\partial v}{\partial x_j}
 = -\frac{\hat x_j}{m\,r^2}.$$
 
-(The $\mu$ inside $v$ contributes nothing, because deviations sum to zero.) The product rule on $(x_i - \mu)\cdot(1/r)$ gives
+(The $\mu$ inside $v$ contributes nothing, because deviations sum to zero.) The product rule for $(x_i - \mu)\cdot(1/r)$ gives
 
 $$J = \frac1r\Big(I - \tfrac1m \mathbf 1\mathbf 1^\top - \tfrac1m \hat x \hat x^\top\Big), \qquad
 \frac{\partial \mathcal L}{\partial x} = \frac1r\big(\delta - \overline{\delta} - \hat x\,\overline{\delta \hat x}\big)$$
 
-where $\delta$ is the upstream gradient, and a bar is a mean over the $m$ values. Two parts of the gradient are removed: the one that would move all values alike, and
-the one that would only stretch them. The norm cannot see such changes. With $\varepsilon = 0$ the bracket is a
+where $\delta$ is the upstream gradient, and a bar denotes a mean over the $m$ values. Two parts of the gradient are removed: the one that would move all values alike, and
+the one that would only stretch them. The norm does not respond to such changes. With $\varepsilon = 0$ the bracket is a
 projection of rank $m - 2$. For $\varepsilon \ll v$ it is nearly a projection.
 
 *By hand.* Two values differ from their mean by $\pm a$, and $\varepsilon = 0$. Write the bracket as a matrix.
@@ -296,7 +296,7 @@ exact(sum(rank != m - 2 for m, rank in ranks.items()), tolerance=0).claim(
     "01-rank-m-minus-two",
     "<= 0",
     "A norm over m values lets m − 2 directions of the gradient pass.",
-    found="The Jacobian of a norm over m = 2, 3, 4, 8 and 32 values has rank m − 2, with {mean:.0f} exceptions. Singular values below 0.001 count as 0.",
+    found="The Jacobian of a norm over m = 2, 3, 4, 8 and 32 values has rank m − 2. The number of exceptions is {mean:.0f}. Singular values below 0.001 count as 0.",
     source="derived above",
 )
 
@@ -310,15 +310,15 @@ $P = I - \mathbf 1 \mathbf 1^\top / C$ the variance is $\|Px\|^2 / C$, so that f
 $$\mathrm{LN}(x) = \sqrt C\; \frac{P x}{\|P x\|}.$$
 
 Every token is mapped onto a sphere of radius $\sqrt C$ in the plane of zero mean: its length and its mean are lost. So the
-tokens $x$ and $2x + 1$ have *the same* LayerNorm, and no gain and shift can return both. (A gain of $\sigma$ and a shift of $\mu$ can undo BatchNorm, whose $\sigma$ and $\mu$ belong to the
-channel, as gain and shift do.)
+tokens $x$ and $2x + 1$ have *the same* LayerNorm, and no gain and shift can restore both. (BatchNorm can be undone: its $\sigma$ and $\mu$ belong to the
+channel, as gain and shift do, so a gain of $\sigma$ and a shift of $\mu$ restore the input.)
 
 Dividing a vector by its own length is not linear. So a stack of linear maps and LayerNorms is a nonlinear network
 ([Ni et al., 2024](https://arxiv.org/abs/2406.01255)). The smallest proof is XOR, four points that no straight line separates. Let $s = x_1 - x_2$,
 which is 0 for the two points of class 0, and $\pm1$ for the others. The linear map $z = (1 + s,\; 1 - s,\; -2)$ has mean 0 everywhere and variance
 $(6 + 2s^2)/3$. So LayerNorm sends the third feature to $-2/\sqrt 2$ in class 0, and to $-2/\sqrt{8/3}$ in class 1. Can BatchNorm do the same? For any
-output $y$, let $y_{00}$ be its value at $x = (0, 0)$, and so on, and call $y_{00} + y_{11} - y_{01} - y_{10}$ its *bend*. An affine map has bend 0.
-An output that solves XOR by a threshold must have a nonzero bend: $y_{00}$ and $y_{11}$ lie on one side of the threshold, $y_{01}$ and $y_{10}$ on the other.
+output $y$, let $y_{00}$ be its value at $x = (0, 0)$, and so on, and call the second difference $y_{00} + y_{11} - y_{01} - y_{10}$ its *bend*. An affine map has bend 0.
+An output that solves XOR by a threshold must have a nonzero bend: $y_{00}$ and $y_{11}$ lie on one side of the threshold, and $y_{01}$ and $y_{10}$ lie on the other.
 """
 
 # %%
@@ -345,7 +345,7 @@ exact(sum(right), tolerance=0).claim(
     "01-xor-by-layer-norm",
     ">= 4",
     "A linear map followed by LayerNorm can solve XOR, but a linear map followed by BatchNorm cannot.",
-    found="A linear map, LayerNorm and a threshold classify {mean:.0f} of the 4 XOR points correctly. The largest second difference of a feature over the four points is {layer:.2f} after LayerNorm and {batch:.2f} after BatchNorm.",
+    found="A linear map, LayerNorm and a threshold classify {mean:.0f} of the 4 XOR points correctly. A feature's largest second difference over the four points, which is 0 for every linear map, is {layer:.2f} after LayerNorm and {batch:.2f} after BatchNorm.",
     source="Ni et al. 2024, arXiv 2406.01255",
     beside={"layer": bend["layer"].abs().max(), "batch": bend["batch"].abs().max()},
 )
@@ -377,7 +377,7 @@ query: an average never exceeds all the numbers that it averages. On a sphere no
 
 ## Implementation: you write it
 
-**1 (in code, 10 minutes).** Write BatchNorm with its memory. Channels are on axis 1, and position axes may follow. In training, use the batch's
+**1 (in code, 10 minutes).** Write BatchNorm with its running statistics. Channels are on axis 1, and position axes may follow. In training, use the batch's
 statistics and update the buffers in place. Otherwise use the buffers. Leave out gain and shift.
 """
 
@@ -395,7 +395,7 @@ check.batch_norm(my_batch_norm)
 r"""
 <details><summary>Hint</summary>
 
-Pool over axes `[0, *range(2, x.ndim)]`, in at least float32. Normalize with one variance, and store the other one in the buffer. `buffer.lerp_(new, momentum)` is the update. Detach the new value first.
+Pool over axes `[0, *range(2, x.ndim)]`, in at least float32. Normalize with one variance, and store the other one in the buffer. `buffer.lerp_(new, momentum)` updates a buffer. Detach the new value first.
 
 </details>
 """
@@ -420,7 +420,7 @@ assert check.batch_norm(solved_batch_norm).ok
 
 # %% [markdown]
 r"""
-LayerNorm needs no memory. This is the code that every model of the book runs:
+LayerNorm needs no running statistics. Every model of the book runs this code:
 """
 
 # %%
@@ -433,11 +433,11 @@ The statistics are computed in float32 or better, and the mean is subtracted *be
 ## Measure: the batch shrinks
 
 Digits of $8\times8$ pixels ([Alpaydin and Kaynak, 1998](https://archive.ics.uci.edu/ml/datasets/Optical+Recognition+of+Handwritten+Digits)) are classified by a perceptron with three hidden layers of 128 features, or by a CNN with three convolutions of 16 channels. A norm and a ReLU follow each layer. We train with SGD and momentum 0.9. Every network sees
-the same number of images, about four times the training set, in batches of 128 down to 2. So small batches mean more steps.
+the same number of images, about four times the training set, in batches of 2 to 128. So small batches mean more steps.
 
 <details><summary>How we tuned and evaluated</summary>
 
-For each norm and batch size we choose among seven learning rates over three decades with one seed, and evaluate with five other seeds. The seven learning rates are those for 32 images per step. With $B$ images per step each is multiplied by $B/32$.
+For each norm and batch size we choose among seven learning rates over three decades with one seed, and evaluate with five other seeds. The seven rates are for 32 images per step; with $B$ images per step we multiply them by $B/32$.
 
 </details>
 """
@@ -510,7 +510,7 @@ error = "10.6 points more errors than GroupNorm (ResNet-50 on ImageNet, two imag
 compare("LayerNorm | 2", "BatchNorm | 2").claim(
     "01-bn-fails-at-batch-2",
     "> 0.2",
-    "In a perceptron trained with two images per step, BatchNorm fails at every learning rate.",
+    "In a perceptron trained with two images per step, with tuned learning rates, BatchNorm's test accuracy is more than 0.2 lower than LayerNorm's.",
     found="In a perceptron trained with two images per step, BatchNorm's test accuracy is {batch:.2f} and LayerNorm's is {layer:.2f}, a difference of {mean:.2f}.",
     source="this book; for ResNet-50, Wu and He 2018, arXiv 1803.08494",
     published=error,
@@ -524,17 +524,17 @@ compare("LayerNorm | 128", "BatchNorm | 128", "test.loss").claim(
     "With large batches and few steps, a perceptron learns faster with BatchNorm than with LayerNorm.",
     found="In a perceptron trained for 40 steps with 128 images per step, BatchNorm's test loss is {mean:.3f} nats lower than LayerNorm's.",
     source="this book; against no norm, Ioffe and Szegedy 2015, arXiv 1502.03167",
-    published="the accuracy of the network without it in 14 times fewer steps (Inception, ImageNet)",
+    published="the accuracy of the network without BatchNorm in 14 times fewer steps (Inception, ImageNet)",
 )
 
 # %% [markdown]
 r"""
 ## Why two images break it
 
-With 128 images per step BatchNorm does slightly better than LayerNorm, as the second card shows (its verdict is weak). With two images it fails. We consider four possible causes: the learning rate, the evaluation mode, a vanishing gradient, and an output that is only a sign. *The learning rate* is ruled out already: we tried seven for BatchNorm and plotted the best.
+With 128 images per step BatchNorm does slightly better than LayerNorm, as the last card above shows (its verdict is weak). With two images it fails. We consider four possible causes: the learning rate, the evaluation mode, a vanishing gradient, and an output that is only a sign. *The learning rate* is ruled out already: we tried seven for BatchNorm and plotted the best.
 
 **Evaluation.** BatchNorm is often blamed for the gap between its modes: it is trained with a batch's statistics and tested with running ones. So
-we test the same networks both ways.
+we test the same networks in both modes.
 """
 
 # %%
@@ -542,7 +542,7 @@ we test the same networks both ways.
     "01-running-statistics-help",
     "> 0.05",
     "After training in batches of four, BatchNorm's test accuracy is higher with running statistics than with the statistics of each test batch.",
-    found="At four images per step, BatchNorm's test accuracy with running statistics is {four:.2f}, {mean:.2f} higher than with the statistics of each test batch. At two images per step, running statistics raise it from {two:.2f} to {running:.2f}.",
+    found="At four images per step, BatchNorm's test accuracy is {four:.2f} with running statistics, which is {mean:.2f} higher than with the statistics of each test batch. At two images per step, running statistics raise it from {two:.2f} to {running:.2f}.",
     source="the opposite of the usual warning about evaluation mode",
     beside={
         "four": read("BatchNorm | 4"),
@@ -553,14 +553,14 @@ we test the same networks both ways.
 
 # %% [markdown]
 r"""
-Evaluation mode is the *better* mode, even at two images per step, because running statistics average over many batches. So evaluation mode is ruled out.
+Evaluation mode is the *better* mode, even at two images per step, because running statistics average over many batches. So it is ruled out.
 
-**No gradient.** Over $m = 2$ values the Jacobian has rank $m - 2 = 0$, so no gradient should pass the norm. Look at each channel's gradient in the first layer of networks at initialization.
-If this were the cause, even the *largest* gradient would be smaller at two images per step than at 32.
+**No gradient.** Over $m = 2$ values the Jacobian has rank $m - 2 = 0$, so no gradient should pass through the norm. Consider each channel's gradient in the first layer of networks at initialization. If a vanishing
+gradient were the cause, even the *largest* gradient would be smaller at two images per step than at 32.
 
 | question | choices | ours |
 | --- | --- | --- |
-| From 32 images per step to two, what happens to the largest channel gradient of the first layer? <!-- 01-gradient-dies-at-two --> | it dies; <!-- -1 --> it shrinks a little, or stays; <!-- 0.3 --> it grows | <details><summary>show</summary>Over two values the Jacobian has rank 0. So at two images per step the gradient of the first layer vanishes.</details> |
+| With two images per step instead of 32, what happens to the largest channel gradient of the first layer? <!-- 01-gradient-dies-at-two --> | it vanishes; <!-- -1 --> it shrinks a little or stays the same; <!-- 0.3 --> it grows | <details><summary>show</summary>Over two values the Jacobian has rank 0. So at two images per step the gradient of the first layer vanishes.</details> |
 """
 
 
@@ -593,7 +593,7 @@ plots.curves(
     logx=True,
     logy=True,
     xlabel="images per step",
-    ylabel="gradient of one channel, first layer, at the start",
+    ylabel="gradient of one channel of the first layer, at initialization",
     caption="Length of the first layer's gradient, for the channel with the largest gradient and for the median channel, against images per step, in perceptrons at initialization. At two images per step BatchNorm's median gradient is small and its largest gradient is huge.",
 ).named("two-images-gradient")
 
@@ -603,9 +603,9 @@ grown = computed((two.amax(1) / more.amax(1)).log10().tolist())
 grown.claim(
     "01-gradient-dies-at-two",
     "< 0",
-    "At two images per step, the gradient below a BatchNorm vanishes, as the rank argument predicts.",
-    found="With two images per step instead of 32, the median channel gradient below a BatchNorm is {median:.2f} times as large, "
-    "and the largest channel gradient is {times:,.0f} times as large (log₁₀: {mean:+.1f}).",
+    "At two images per step, the gradient below a BatchNorm vanishes, because the Jacobian of a norm over two values has rank 0.",
+    found="With two images per step instead of 32, the median gradient of a channel below a BatchNorm is {median:.2f} times as large, and the largest is {times:,.0f} times as large. "
+    "(The criterion applies to the base-10 logarithm of the second factor, {mean:+.1f}.)",
     source="the rank argument, taken at its word",
     beside={
         "times": 10**grown.mean,
@@ -621,10 +621,10 @@ $a^2$, so BatchNorm computes
 $$y = \pm\frac{a}{\sqrt{a^2 + \varepsilon}}, \qquad
 \frac{\mathrm dy}{\mathrm da} = \frac{\varepsilon}{(a^2 + \varepsilon)^{3/2}} .$$
 
-**A sign.** This is a smoothed *sign function*, which the first figure shows at $m = 2$. Over a batch of two, BatchNorm's output shows which image has more of a feature, never how much more. Where $a \gg \sqrt\varepsilon$ the slope is nearly zero: this is the rank 0 that the algebra promised. Where the two images happen to agree, $a \approx 0$, the slope is at its largest,
+**A sign.** This is a smoothed *sign function*, which the first figure shows at $m = 2$. Over a batch of two, BatchNorm's output shows which image has more of a feature, but never how much more. Where $a \gg \sqrt\varepsilon$ the slope is nearly zero: this is the rank 0 that the algebra predicted. Where the two images happen to agree, $a \approx 0$, the slope is at its largest,
 $1/\sqrt\varepsilon = 316$. From layer to layer such slopes multiply and become far larger. One learning rate must serve both kinds of channels: a rate that is small enough for the largest gradient may hardly move the other channels.
 
-An explanation should predict something new. If the step of the sign function is too steep, we can widen it: $\varepsilon = 0.1$ in place of $10^{-5}$ lowers the largest
+To test this explanation, we widen the step of the sign function: $\varepsilon = 0.1$ in place of $10^{-5}$ lowers the largest
 slope from 316 to about 3.
 """
 
@@ -632,7 +632,7 @@ slope from 316 to about 3.
 compare("BatchNorm, ε = 0.1 | 2", "BatchNorm | 2").claim(
     "01-wide-eps-repairs-batch-2",
     "> 0.2",
-    "In a perceptron trained with two images per step, a large ε repairs BatchNorm.",
+    "In a perceptron trained with two images per step, a large ε raises BatchNorm's test accuracy by more than 0.2.",
     found="In a perceptron trained with two images per step, raising ε from 1e-5 to 0.1 increases BatchNorm's test accuracy by {mean:.2f}, to {to:.2f}.",
     source="predicted from the slope of a/sqrt(a² + ε)",
     beside={"to": read("BatchNorm, ε = 0.1 | 2")},
@@ -640,7 +640,7 @@ compare("BatchNorm, ε = 0.1 | 2", "BatchNorm | 2").claim(
 
 # %% [markdown]
 r"""
-The card's verdict is *not seen*: the criterion asked for an interval entirely above 0.2, and the interval begins just below 0.2. Still, the wider step by itself closes most of the gap to LayerNorm. So the sign function is at least part of the cause. By the formula a wide step has three effects: it makes the largest gradients smaller, it makes the small ones larger, and it lets the output show *how much* more of a feature an image has. We cannot say which of them helps. Appendix B asks whether [the noise of a batch](B_batch.ipynb#the-noise-of-a-batch) is good for anything.
+The card's verdict is *not seen*: the whole interval would have to lie above 0.2, but it begins just below. Still, the wider step closes most of the gap to LayerNorm. So the sign function is at least part of the cause. By the formula a wide step has three effects: it makes the largest gradients smaller, it makes the small ones larger, and it lets the output show *how much* more of a feature an image has. We cannot say which of them helps. Appendix B asks whether [the noise of a batch](B_batch.ipynb#the-noise-of-a-batch) is good for anything.
 
 ## The same batch of two in a CNN
 
@@ -677,12 +677,12 @@ compare("BatchNorm, CNN | 2", "GroupNorm, CNN | 2").claim(
 r"""
 The card does not settle which of the two norms is better, but BatchNorm no longer fails. (A CNN differs from a perceptron in more than $m$, so this alone does not prove that $m$ is the cause.) "BatchNorm fails at small batches" is not precise enough: in our networks it fails when **few values share a mean**. But the ResNet-50 of
 [Wu and He (2018)](https://arxiv.org/abs/1803.08494) has $2\cdot7\cdot7 = 98$ values per mean in its last stage, and still suffers. If the positions of an image resemble each other, those 98 values may
-count as few. The section on fluctuations measures this in our CNN.
+count as few. Below we measure this in our CNN.
 
 ## In a language model
 
-We now train a small language model. It has six blocks of width 32, with a norm before each sublayer, and is trained on 20 characters of text per parameter. The runs belong to the *ladder*, the experiment grid that all chapters share: the same recipes at several model sizes. This is the smallest size. A batch has 16 windows of 32 characters, and
-BatchNorm pools all their tokens: $m = 16\cdot32 = 512$. In the transformers of [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) BatchNorm does harm. We try seven learning rates with LayerNorm and five with BatchNorm, choose the best with one seed, and evaluate with five others. The figure shows this search, with two more seeds near LayerNorm's best learning rate.
+In the transformers of [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) BatchNorm does harm. Does it harm ours? We train a small language model (six blocks of width 32, a norm before each sublayer) on 20 characters of text per parameter. The runs belong to the *ladder*, the experiment grid that all chapters share: the same recipes at several model sizes. This is the smallest size. A batch has 16 windows of 32 characters, and
+BatchNorm pools all their tokens: $m = 16\cdot32 = 512$. We try seven learning rates with LayerNorm and five with BatchNorm, choose the best with one seed, and evaluate with five others. The figure shows this search, with two more seeds near LayerNorm's best learning rate.
 """
 
 # %%
@@ -709,7 +709,7 @@ plots.curves(
     ylabel="validation loss (nats per character)",
     reference=ladder.references(sizes.rung),
     caption="Validation loss of a language model against learning rate, with LayerNorm and with BatchNorm. BatchNorm's loss is higher at low learning rates, and rises less when the learning rate is three times the best one. "
-    "At the best learning rate the two losses hardly differ. The reference lines are the losses of two simple predictors, which only count how often a character follows the two before it (trigrams) or the one before it (bigrams).",
+    "At the best learning rate the two losses hardly differ. The reference line is the loss of a predictor that only counts how often a character follows the two before it (trigrams). Bigram counts use only the one before it.",
     provenance=lab.provenance(*rows.values()),
 ).named("language-model")
 
@@ -735,13 +735,13 @@ behind.tuned(lacking).claim(
 
 # %% [markdown]
 r"""
-On average BatchNorm's loss is a little higher, but the card's interval contains zero. A learning rate that is too low by a factor of $\sqrt{10}$ raises the loss with either norm by several times this difference. Shen
-et al. train larger models, mostly to translate, with sentences of all lengths. So the loss is no reason to avoid BatchNorm here. There is another.
+On average BatchNorm's loss is a little higher, but the card's interval contains zero. A learning rate that is too low by a factor of $\sqrt{10}$ raises the loss with either norm by several times this difference. So the
+loss is no reason to avoid BatchNorm here. (Shen et al. train larger models, mostly for translation, on sentences of all lengths.) But there is another reason.
 
 ### In training mode BatchNorm leaks future tokens
 
-BatchNorm in training mode undoes the causal mask: every token's output depends on the statistics, and the statistics depend
-on every later token and every other window. Change only the *last* token of each window, or every character of the *other* windows, and look at logits that must not move:
+BatchNorm in training mode undoes the causal mask: every token's output depends on the statistics, which depend on
+every later token and every other window. Change only the *last* token of each window, or every character of the *other* windows, and look at logits that must not move:
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -771,7 +771,7 @@ exact(max(leak.values()), tolerance=1e-6).claim(
     "01-layer-norm-leaks-nothing",
     "<= 1e-6",
     "With LayerNorm, the output at a position does not depend on later tokens or on the other windows of the batch.",
-    found="With LayerNorm, the largest change of an earlier logit when the last token changes, and of any logit when the other windows change, is {mean:.1g}.",
+    found="With LayerNorm, changing the last token changes earlier logits by at most {mean:.1g}, and changing the other windows changes logits by at most {mean:.1g}.",
     source="Ba, Kiros and Hinton 2016",
 )
 
@@ -791,7 +791,7 @@ Does the model *use* the leak? If it does, its loss on the same windows must be 
 
 # %% [markdown]
 r"""
-The leak brings no net gain. Logits that move need not become better: a mean over 512 tokens says very little about any one of them. The noise of the batch's statistics could hide a small gain. The leak is a defect nevertheless: a loss in training mode cannot be
+The leak brings no net gain. A change in the logits need not be an improvement: a mean over 512 tokens says very little about any one of them. The noise of the batch's statistics could hide a small gain. The leak is a defect nevertheless: a loss in training mode cannot be
 trusted, and a model left in training mode gives answers that depend on the other requests in the batch.
 
 ### Do batch statistics fluctuate more in text?
@@ -800,8 +800,8 @@ Shen et al. name large fluctuations of the batch statistics as the reason for Ba
 
 $$\text{fluctuation} = \frac{\operatorname{Var}(\text{batch mean})}{\operatorname{Var}(\text{feature})} \cdot m .$$
 
-Independent values give 1. Values that resemble each other within a batch give more: such a batch *counts* as only $m / \text{fluctuation}$ independent values. Values that balance each other within a batch better than by chance give less than 1: if every image had the same amount of ink, only spread differently over its pixels, the batch mean of the ink would not vary at all. We
-compute the fluctuation at the inputs of the CNN's three norms, and at the input of the language model's last norm.
+Independent values give 1. Values that resemble each other within a batch give more: such a batch *counts* as only $m / \text{fluctuation}$ independent values. Values that compensate for each other within a batch better than by chance give less than 1: if every image had the same amount of ink, only spread differently over its pixels, the batch mean of the ink would not vary at all. We
+compute the fluctuation at the inputs of the CNN's three norms and of the language model's last norm.
 """
 
 
@@ -817,7 +817,7 @@ measure_fluctuation(of_batch, -1).claim(
     "01-text-fluctuates-after-training",
     "> 2",
     "After training, batch means of text fluctuate far more than those of independent values.",
-    found="At a language model's last norm, batch means fluctuate {mean:.2f} times as much as those of independent values. At the three norms of a CNN, they fluctuate {first:.1f}, {second:.1f} and {cnn:.1f} times as much. At the CNN's last norm, 128 values count as {worth:.0f} independent ones.",
+    found="At a language model's last norm, the variance of batch means is {mean:.2f} times that of independent values. At the three norms of a CNN, it is {first:.1f}, {second:.1f} and {cnn:.1f} times that of independent values. At the CNN's last norm, 128 values count as {worth:.0f} independent ones.",
     source="Shen et al. 2020, arXiv 2003.07845",
     published="statistics of NLP data across the batch exhibit large fluctuations throughout training",
     beside={
@@ -835,8 +835,8 @@ measure_fluctuation(of_batch, -1).claim(
 
 # %% [markdown]
 r"""
-This does not refute Shen et al., who measured a different quantity in different models. The strongest fluctuation is at the *CNN's* last norm, where positions of one image resemble each other. Only there do the 128 values count as far fewer, though still
-as more than two. In the language model, whose windows come from anywhere in the text, the 512 values at the last norm count as no fewer than 512 independent ones.
+This does not refute Shen et al., who measured a different quantity in different models. The strongest fluctuation is at the *CNN's* last norm, probably because positions of one image resemble each other there. Only there do the 128 values count as far fewer independent values, though
+still as more than two. In the language model, whose windows come from anywhere in the text, the 512 values at the last norm count as no fewer than 512 independent ones.
 
 ## PowerNorm, RepBN and PRepBN
 
@@ -846,11 +846,11 @@ Why would one still want batch statistics? In evaluation they cost nothing: Batc
   (The authors' code first divides each token by its own root mean square, group by group.)
 - **RepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)) is BatchNorm with a skip around it, $\mathrm{BN}(x) + \eta x$, with one learned number $\eta$.
 - **PRepBN** (same paper) moves from LayerNorm to RepBN during training: $\lambda\,\mathrm{LN} + (1 - \lambda)\,\mathrm{RepBN}$, with
-  $\lambda$ from 1 to 0.
+  $\lambda$ falling from 1 to 0.
 
-`labkit` has all three, and [appendix B](B_batch.ipynb#batch-statistics-repaired-and-trained) trains them on text. That PRepBN can be folded away completely is easy to check. In evaluation RepBN is $y = a \odot x + c$ with $a = \gamma/\sqrt{v + \varepsilon} + \eta$ and
+`labkit` has all three, and [appendix B](B_batch.ipynb#batch-statistics-repaired-and-trained) trains them on text. It is easy to check that PRepBN can be folded away completely. In evaluation PRepBN is RepBN: $y = a \odot x + c$ with $a = \gamma/\sqrt{v + \varepsilon} + \eta$ and
 $c = \beta - \gamma \mu / \sqrt{v + \varepsilon}$, and the linear map after it absorbs both: $W y + b = (W\,\mathrm{diag}(a))\,x + (W c + b)$. Train a
-perceptron with PRepBN for a moment, and fold:
+perceptron with PRepBN briefly, and fold the norm:
 """
 
 # %%
@@ -866,13 +866,13 @@ exact((network(held) - before).abs().max(), tolerance=1e-9).claim(
     "01-folded-network-is-equal",
     "<= 1e-9",
     "After training, a BatchNorm can be folded into the neighbouring layers.",
-    found="After its PRepBN is folded into the next layer, a trained network's logits differ from the original ones by at most {mean:.1g}.",
+    found="At the end of training, PRepBN is a BatchNorm. After it is folded into the next layer, the network's logits differ from the original ones by at most {mean:.1g}.",
     source="Guo et al. 2024, arXiv 2405.11582 (code: merge_bn)",
 )
 
 # %% [markdown]
 r"""
-There is one trap: in evaluation PRepBN *is* RepBN, even while $\lambda$ is near 1 and the training network is almost a LayerNorm network. An early validation therefore evaluates a network that has hardly been trained.
+There is one trap: while $\lambda$ is near 1, the training network is almost a LayerNorm network, but an early validation evaluates a RepBN that training has hardly used yet.
 
 ## Where it goes wrong
 
@@ -903,8 +903,8 @@ def biased_buffer(x, running_mean, running_var, training=False, momentum=0.1, ep
 
 reports = {
     "the Annotated Transformer's": check.layer_norm(annotated),
-    "one pass": check.layer_norm(one_pass),
-    "biased buffer": check.batch_norm(biased_buffer),
+    "labml.ai's LayerNorm": check.layer_norm(one_pass),
+    "labml.ai's BatchNorm": check.batch_norm(biased_buffer),
 }
 plots.table(
     [
@@ -925,14 +925,14 @@ exact(max(off), tolerance=1e-5).claim(
     "01-annotated-is-smaller",
     "<= 1e-5",
     "The LayerNorm of the Annotated Transformer is LayerNorm times √((d − 1)/d).",
-    found="For d = 8 and 512, the ratio of the Annotated Transformer's LayerNorm to LayerNorm differs from "
-    "√((d − 1)/d) by at most {mean:.1g}.",
+    found="For d = 8 and 512, the Annotated Transformer's LayerNorm returns √((d − 1)/d) times the output of "
+    "LayerNorm, to within {mean:.1g}.",
     source="Huang et al. 2022 (code)",
 )
 
 # %% [markdown]
 r"""
-The factor on this card is $\sqrt{511/512} \approx 0.999$ at $d = 512$. At $d = 8$ it is $\sqrt{7/8} \approx 0.935$, which a test detects. Last, *Transformer Anatomy*, part 7, passes
+The factor on this card is $\sqrt{511/512} \approx 0.999$ at $d = 512$. At $d = 8$ it is $\sqrt{7/8} \approx 0.935$, which a test detects. Finally, *Transformer Anatomy*, part 7, passes
 a bfloat16 tensor to a float32 `nn.LayerNorm`. On a CPU that works, but on a GPU PyTorch [raises an error](https://github.com/pytorch/pytorch/issues/138128), according to a report.
 """
 
@@ -941,7 +941,7 @@ r"""
 ## Exercises
 
 **2 (by hand, 5 minutes).** Take $C = 2$ features that differ, and $\varepsilon = 0$. What is the LayerNorm of $[5, -3]$? How many different
-outputs are there over all inputs? And can a linear map to **two** features solve XOR if it is followed by LayerNorm and a threshold?
+outputs are there over all inputs? Can a linear map to **two** features solve XOR if it is followed by LayerNorm and a threshold?
 """
 
 # %% tags=["exercise"]
@@ -964,7 +964,7 @@ Two numbers lie at equal distances on both sides of their mean. Which set of inp
 
 The output is $[1, -1]$, one of two possible outputs: it is always $\operatorname{sign}(z_1 - z_2) \cdot [1, -1]$. The inputs with
 $z_1 > z_2$ form a half-plane, because $z_1 - z_2$ is affine in the input. So LayerNorm over two features
-followed by a threshold is a single linear classifier, and no such classifier solves XOR. It takes three features. You have met
+followed by a threshold is a single linear classifier, and no such classifier solves XOR. XOR takes three features. You have met
 this function before, with examples in place of features: it is BatchNorm over a batch of two.
 
 </details>
@@ -1022,8 +1022,8 @@ assert check.layer_norm(lambda x, eps=1e-5: Solved.apply(x, eps)).ok
 
 # %% [markdown]
 r"""
-**4 (a proof, 10 minutes).** Tokens pass LayerNorm (gain 1, shift 0, $\varepsilon = 0$) and are keys, all different. Show that for each key some query
-scores it strictly above all others. First write code that returns this query.
+**4 (a proof, 10 minutes).** Tokens pass through LayerNorm (gain 1, shift 0, $\varepsilon = 0$) and become keys, all different. Show that for each key some query
+scores it strictly above all others. First write code that returns such a query.
 """
 
 
@@ -1055,18 +1055,18 @@ All keys have the same length. Cauchy–Schwarz: $q \cdot k \le \|q\|\,\|k\|$, w
 
 `return key`. Every key has length $\sqrt C$, because its mean is 0 and its variance 1. Take $q = k_i$. Then
 $q \cdot k_i = C$, and for $j \ne i$ Cauchy–Schwarz gives $q \cdot k_j \le \|k_i\| \|k_j\| = C$. Equality would need
-$k_j = c\,k_i$ with $c > 0$, and equal lengths make $c = 1$, that is $k_j = k_i$, but the keys differ. So $q \cdot k_j < C$. Only
-the equal lengths were used: RMSNorm has the property too.
+$k_j = c\,k_i$ with $c > 0$, and equal lengths make $c = 1$, that is $k_j = k_i$, but the keys differ. So $q \cdot k_j < C$. The
+proof uses only the equal lengths, so RMSNorm has this property, too.
 
 </details>
 
 ## What you now know
 
 - **Which numbers go into the mean?** BatchNorm averages one channel over examples and positions. A transformer's LayerNorm averages the features of one token. GroupNorm ranges from the LayerNorm of
-  images, which averages over positions, too, to InstanceNorm. All have the same formula and the same Jacobian, of rank $m - 2$. <!-- 01-one-formula-four-axes 01-group-norm-limits 01-one-jacobian 01-rank-m-minus-two -->
+  images (over features and positions) to InstanceNorm. All have the same formula and the same Jacobian, of rank $m - 2$. <!-- 01-one-formula-four-axes 01-group-norm-limits 01-one-jacobian 01-rank-m-minus-two -->
 - **Why do two images break one network and not the other?** Over two values a norm is nearly a sign: it has almost no gradient nearly everywhere, and a huge gradient at the step. A larger $\varepsilon$
-  widens the step, and most of the lost accuracy came back. In our CNN each mean is taken over 128 values instead of two, and BatchNorm did not fail there. But a CNN differs from a perceptron in more than that
-  number, and at the CNN's last norm the 128 values count as far fewer independent ones. These runs do not show whether this also explains why Wu and He's ResNet-50 suffers. <!-- 01-bn-fails-at-batch-2 01-gradient-dies-at-two 01-wide-eps-repairs-batch-2 01-bn-wins-in-a-cnn-at-batch-2 01-text-fluctuates-after-training -->
+  widens the step, and most of the lost accuracy came back. In our CNN each mean is taken over 128 values instead of two, and BatchNorm did not fail there. But a CNN differs from a perceptron in more ways than
+this, and at the CNN's last norm the 128 values are so correlated that they amount to far fewer independent ones. These runs do not show whether this also explains why Wu and He's ResNet-50 suffers. <!-- 01-bn-fails-at-batch-2 01-gradient-dies-at-two 01-wide-eps-repairs-batch-2 01-bn-wins-in-a-cnn-at-batch-2 01-text-fluctuates-after-training -->
 - **Which norm should a language model use?** LayerNorm, but not because of the loss: with tuned learning rates BatchNorm's loss comes close. But in training BatchNorm makes tokens depend on the future
   and on other examples, and it needs masks and a second mode. LayerNorm's output depends on one token
   only. <!-- 01-lm-layer-beats-batch 01-batch-norm-leaks-the-future 01-layer-norm-leaks-nothing -->
@@ -1074,17 +1074,17 @@ the equal lengths were used: RMSNorm has the property too.
 
 ## To carry away
 
-- **Equation.** $y = \gamma\,(x - \mu)/\sqrt{\sigma^2 + \epsilon} + \beta$. BatchNorm takes $\mu$ and $\sigma^2$ of a channel over examples (and positions), LayerNorm those of a token over its channels.
-- **Related norms.** InstanceNorm averages over a channel of one image, GroupNorm over some channels of one image. RepBN is BatchNorm with a skip around it. PowerNorm divides by a running root mean square and subtracts no mean.
-- **Use.** Use BatchNorm if many values that do not resemble each other share a mean, as in large batches of images. Use LayerNorm if only few values would share a mean, if examples must not depend on each other, or if a token must not depend on later ones.
-- **Cost.** BatchNorm has two modes and a memory, and depends on the other examples. LayerNorm gives up the size of a token.
+- **Equation.** $y = \gamma\,(x - \mu)/\sqrt{\sigma^2 + \varepsilon} + \beta$. BatchNorm takes $\mu$ and $\sigma^2$ of a channel over examples (and positions), and LayerNorm takes those of a token over its channels.
+- **Related norms.** InstanceNorm averages over one channel of one image, and GroupNorm over several channels of one image. RepBN is BatchNorm with a skip around it. PowerNorm divides by a running root mean square and subtracts no mean.
+- **Use.** Use BatchNorm if many values that do not resemble each other share a mean, as in large batches of images. Use LayerNorm if few values would share a mean, if examples must not depend on each other, or if a token must not depend on later ones.
+- **Cost.** BatchNorm has two modes and running statistics, and depends on the other examples. LayerNorm gives up the size of a token.
 
 | you see | cause | try |
 | --- | --- | --- |
 | good in training, bad in evaluation | running statistics lag behind the weights | more batches before validating; LayerNorm |
 | bad in training mode, better in evaluation | a batch of few values | more values per mean |
-| most channels get hardly any gradient, a few a huge one | two values share a mean: the norm is a sign | more values per mean, or a larger $\varepsilon$ |
-| a language model too good in training mode | statistics of the future | LayerNorm |
+| most channels get hardly any gradient, and a few get a huge one | two values share a mean: the norm is a sign | more values per mean, or a larger $\varepsilon$ |
+| a language model is too good in training mode | statistics of the future | LayerNorm |
 | a frozen model changes in evaluation | `requires_grad_(False)` does not stop running statistics, and `model.train()` undoes an earlier `eval()` | `eval()` of the frozen norms after each `train()` |
 
 ## References
