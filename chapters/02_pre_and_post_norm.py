@@ -10,18 +10,19 @@
 r"""
 # Pre-Norm and Post-Norm
 
-**Question.** Post-Norm computes $x \leftarrow N(x + f(x))$, Pre-Norm $x \leftarrow x + f(N(x))$: the norm has moved by one place. Without a *warm-up*, a slow rise of the learning rate,
-Post-Norm may learn almost nothing ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)). Yet careful studies report that its final result is *better*.
+**Question.** Post-Norm computes $x \leftarrow N(x + f(x))$, and Pre-Norm computes $x \leftarrow x + f(N(x))$: the norm has moved by one place. Without a *warm-up*, a slow increase in the learning rate,
+Post-Norm may learn almost nothing ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)). Yet careful studies find its final result *better*.
 How can the place of one norm decide whether a transformer survives its first hundred steps, and what is that place worth afterwards?
 
 <details><summary>In short (contains spoilers)</summary>
 
-- At initialization the two placements behave alike. In the first steps both write the letter frequencies into the stream: one vector, the same for every token.
+- Use Pre-Norm unless there is a reason against it. It learns without warm-up, even at learning rates far above its best one, at which Post-Norm gets stuck. At one such rate, most of our Post-Norm runs get stuck without warm-up, and none does with a long enough one. At a higher rate, warm-up does not help.
+- At initialization the two placements behave alike. In the first steps all models write the letter frequencies into the stream: one vector, the same for every token.
 - Pre-Norm adds this constant to each token's own content. Post-Norm also divides the sum by its size after every write, so the content becomes smaller each time. At a high learning rate
   little of it is left. A Post-Norm model that is *given* the letter frequencies keeps the content and reaches a lower loss.
-- This is not a complete cure: when training at such a high learning rate goes on for longer, many runs get stuck anyway.
-- With each placement at its own best learning rate, a preliminary evaluation finds their losses within 0.02 nats of each other at six blocks. At twelve and at 24 blocks Post-Norm's loss is higher. (The verdict at twelve is weak: leaving out one run changes it.)
-  Pre-Norm also tolerates learning rates so far above its best one that Post-Norm gets stuck at them.
+- This is not a complete cure: in longer training at such a high learning rate, many runs get stuck anyway.
+- With each placement at its own best learning rate, a preliminary evaluation finds their losses within 0.02 nats of each other at six blocks. At twelve and at 24 blocks Post-Norm's loss is higher. (The verdict at twelve is weak.)
+- In the <a href="#figure-two-blocks">explorer</a> you can click norms into a block yourself.
 
 </details>
 """
@@ -96,7 +97,7 @@ unigram_loss = ngram_loss(base.data, 1)  # nats: what letter frequencies alone r
 climbers = {
     "Pre-Norm": "pre",
     "Post-Norm": "post",
-    "Post-Norm, xavier": "post, xavier",
+    "Post-Norm, Xavier": "post, xavier",
     "normalized skip": "overwritten",
     "no norm": "none",
 }
@@ -104,38 +105,21 @@ climbed = lab.ladder([*climbers.values(), "no attention"])
 
 
 # %%
-def angles_to_constant(wrap, sublayers=12):
-    """Degrees between the stream and what every sublayer writes, after each of them."""
-    stream = torch.tensor([1.0, 1.0, -1.0, -1.0]).double()
-    constant = torch.tensor([1.0, -1.0, 1.0, -1.0]).double()
-    block, angles = wrap(lambda: LayerNorm(4).double(), lambda x: constant), [90.0]
-    for _ in range(sublayers):
-        stream = block(stream)
-        cosine = torch.cosine_similarity(stream, constant, dim=0)
-        angles.append(torch.rad2deg(torch.acos(cosine)).item())
-    return angles
-
-
-# %%
-angles = {
-    name: angles_to_constant(wrap)
-    for name, wrap in (("Post-Norm", PostNorm), ("Pre-Norm", PreNorm))
-}
-plots.curves(
-    {name: dict(enumerate(of)) for name, of in angles.items()},
-    xlabel="sublayers",
-    ylabel="angle between stream and constant (degrees)",
-    logy=True,
-    counted=True,
-    caption="Angle between a token's stream and a constant vector that each of twelve sublayers adds to it. At 0° nothing of the token is left. "
-    "Pre-Norm keeps every sum: the token stays as it is, and the sum of the constants grows next to it. Post-Norm normalizes every sum, so the token itself shrinks and disappears.",
-).named("constant-written")
+full = {"with warm-up": "Post-Norm with warm-up"}
+plots.loss_curves(
+    {full.get(arm, arm): [record.losses for _, record in part] for arm, part in arms.items()},
+    smooth=5,
+    reference={"letter frequencies": unigram_loss},
+    caption="Training loss of a small transformer at a learning rate at which Post-Norm fails. Nearly all runs of Post-Norm without "
+    "warm-up stay at the loss of a model that knows only how frequent each letter is. With warm-up they learn, and so does Pre-Norm without it.",
+    provenance=lab.provenance(watched),
+).named("first-steps")
 
 # %% [markdown]
 r"""
 ## The idea: one block, two placements
 
-Let $f$ be a sublayer, attention or feed-forward, and $N$ a norm:
+Let $f$ be a sublayer (attention or feed-forward) and $N$ a norm:
 
 $$\text{Post-Norm:}\quad x \leftarrow N(x + f(x)) \qquad\qquad \text{Pre-Norm:}\quad x \leftarrow x + f(N(x))$$
 
@@ -146,7 +130,7 @@ The **residual stream** is the vector that every token carries from the embeddin
 Under Post-Norm the norms are *on* the stream. Under Pre-Norm they are on the branches, and nothing acts on the stream between the blocks. One more norm, the **final norm**, follows Pre-Norm's last block:
 without it the logits would grow with the stream.
 
-One example accompanies the chapter. A token $x = (1, 1, -1, -1)$ has mean 0 and variance 1. A sublayer writes
+One example runs through the chapter. A token $x = (1, 1, -1, -1)$ has mean 0 and variance 1. A sublayer writes
 $c = (1, -1, 1, -1)$, a vector at right angles to it. The sum is $(2, 0, 0, -2)$, with variance 2. Pre-Norm keeps the sum.
 Post-Norm divides it by $\sqrt2$: the write *and* the old token are both smaller now.
 
@@ -154,7 +138,7 @@ Post-Norm divides it by $\sqrt2$: the write *and* the old token are both smaller
 
 <details><summary>Answer</summary>
 
-Pre-Norm's stream is $x + 2c = (3, -1, 1, -3)$, at $\arctan\tfrac12 \approx 26.6°$. Post-Norm adds $c$ to $(2, 0, 0, -2)/\sqrt2$. These two vectors have equal length and an angle of 45° between them, so their sum lies halfway
+Pre-Norm's stream is $x + 2c = (3, -1, 1, -3)$, at $\arctan\tfrac12 \approx 26.6°$ to $c$. Post-Norm adds $c$ to $(2, 0, 0, -2)/\sqrt2$. These two vectors have equal length and an angle of 45° between them, so their sum lies halfway
 between them, at 22.5° to each. Divided by its RMS, $\sqrt{2 + \sqrt2} \approx 1.85$, it is about $(1.31, -0.54, 0.54, -1.31)$.
 
 </details>
@@ -211,7 +195,7 @@ check_blocks(post_norm, pre_norm)
 r"""
 <details><summary>Hint</summary>
 
-Each body is one of the two equations at the beginning of this chapter, letter by letter.
+Each body is one of the two equations at the chapter's beginning, symbol by symbol.
 
 </details>
 """
@@ -233,7 +217,7 @@ assert check_blocks(solved_post, solved_pre).ok
 
 # %% [markdown]
 r"""
-Here is a whole block, with nothing left out but gains, biases and positions. Its last argument is one of the two functions that you wrote.
+Here is a whole block without gains, biases and positions. Its last argument is one of your two functions.
 """
 
 
@@ -293,40 +277,72 @@ plots.table(
 
 # %% [markdown]
 r"""
-Each row shows sixteen random tokens after that many blocks with random weights. Post-Norm's stream keeps its size and forgets the embedding. Pre-Norm's stream grows, and its direction remains close to the embedding's for longer.
+Each row gives averages over sixteen random tokens, after the stated number of blocks with random weights. Post-Norm's stream keeps its size and forgets the embedding. Pre-Norm's stream grows, and it turns away from the embedding more slowly.
 
 ## Derivation
 
 ### Two Jacobians
 
-How does a gradient come back through a block? The *Jacobian* $J_f$ of a function $f$ is the matrix that turns a small change of its input into the change of its output, and a gradient passes through its transpose.
-Let $r$ be the denominator of LayerNorm, the root of variance plus $\epsilon$, and $\hat x$ its output. Then the Jacobians of the norm and of the two blocks are
+How does a gradient pass back through a block? The *Jacobian* $J_f$ of a function $f$ is the matrix that turns a small change in its input into the change in its output, and a gradient is multiplied by its transpose.
+Let $r$ be the denominator of LayerNorm (the square root of variance plus $\epsilon$), and $\hat x$ its output. Then the Jacobians of the norm and of the two blocks are
 
 $$J_N = \frac1r\Big(I - \tfrac1d \mathbf 1\mathbf 1^\top - \tfrac1d \hat x\hat x^\top\Big), \qquad
 J_{\text{post}} = J_N\,(I + J_f), \qquad J_{\text{pre}} = I + J_f\,J_N.$$
 
-[Chapter 01](01_batchnorm_vs_layernorm.ipynb#derivation-one-jacobian-for-both) derives $J_N$. In words: a change of the input is divided by $r$, its mean (the direction $\mathbf 1$) is subtracted, and
+[Chapter 01](01_batchnorm_vs_layernorm.ipynb#derivation-one-jacobian-for-both) derives $J_N$. In words: a change in the input is divided by $r$, its mean (the direction $\mathbf 1$) is subtracted, and
 its part along $\hat x$ is removed, since a longer vector is divided by a larger $r$. (A fraction $\epsilon/r^2$ of that part remains.) In our example $r = \sqrt2$.
 
-Multiply out the $S$ factors $J_N(I + J_f)$: each sublayer is passed or skipped, so there are
+Multiply out the $S$ factors $J_N(I + J_f)$: each sublayer is either traversed or skipped, so there are
 $2^S$ paths. On the path that skips them all, the **identity path**, only the norms act on the gradient. If each divides it by $r = \sqrt2$, twelve sublayers leave $2^{-6}$ of it, and $S$ sublayers leave $2^{-S/2}$. That is the usual explanation of
 why Post-Norm is hard to train, and it considers only this one path: $I + J_f$ may grow as much as $J_N$ shrinks.
 
-Take a ReLU layer without biases. It has $f(x) = J_f\,x$: the same matrix computes its write and passes changes on. Suppose that its write is as long as the stream and at right angles to it, so that the variance doubles.
-Then $J_f$ also turns a typical small change $\delta$ into a change of about the same length that is *unrelated* to $\delta$. Lengths of unrelated vectors add in squares, so $\delta + J_f\delta$ is $\sqrt2$ times as long as $\delta$.
+Take a ReLU layer without biases. It has $f(x) = J_f\,x$: the matrix that computes its write also turns a small change in $x$ into the change in the write. Suppose that its write is as long as the stream and at right angles to it, so that the variance doubles.
+Then $J_f$ also turns a typical small change $\delta$ into a change of about the same length that is *unrelated* to $\delta$. The squared lengths of unrelated vectors add up, so $\delta + J_f\delta$ is $\sqrt2$ times as long as $\delta$.
 $J_N$ divides by $\sqrt2$, and **the two factors cancel**.
 
-They do *not* cancel when the write of $f$ is long and hardly depends on small changes of its input. The simplest such write is a constant:
+They do *not* cancel when the write of $f$ is long and hardly depends on small changes in its input. The simplest such write is a constant:
 it is the same for every token, $J_f = 0$, and only the identity is left. In a second case a sublayer writes a different vector for each token, but small changes hardly alter what it writes.
 We meet this case again [below](02_pre_and_post_norm.ipynb#intervention-give-the-model-the-letter-frequencies).
 
 ### A constant write, twelve times
 
-Let all twelve sublayers write our $c$, whatever they read. What is left of the token? The figure at the top shows the angle between the
+Let all twelve sublayers write our $c$, whatever they read. What is left of the token? The figure shows the angle between the
 stream and $c$.
+"""
 
+
+# %%
+def angles_to_constant(wrap, sublayers=12):
+    """Degrees between the stream and what every sublayer writes, after each of them."""
+    stream = torch.tensor([1.0, 1.0, -1.0, -1.0]).double()
+    constant = torch.tensor([1.0, -1.0, 1.0, -1.0]).double()
+    block, angles = wrap(lambda: LayerNorm(4).double(), lambda x: constant), [90.0]
+    for _ in range(sublayers):
+        stream = block(stream)
+        cosine = torch.cosine_similarity(stream, constant, dim=0)
+        angles.append(torch.rad2deg(torch.acos(cosine)).item())
+    return angles
+
+
+# %%
+angles = {
+    name: angles_to_constant(wrap)
+    for name, wrap in (("Post-Norm", PostNorm), ("Pre-Norm", PreNorm))
+}
+plots.curves(
+    {name: dict(enumerate(of)) for name, of in angles.items()},
+    xlabel="sublayers",
+    ylabel="angle between stream and constant (degrees)",
+    logy=True,
+    counted=True,
+    caption="Angle between a token's stream and a constant vector that each of twelve sublayers adds to it. At 0° nothing of the token is left. "
+    "Pre-Norm keeps every sum: the token stays as it is, and the sum of the constants grows next to it. Post-Norm normalizes every sum, so the token itself shrinks and disappears.",
+).named("constant-written")
+
+# %% [markdown]
+r"""
 Post-Norm adds two vectors of equal length, and their sum lies halfway between them: each sublayer **halves** the angle.
-Pre-Norm's stream adds up to $x + S\,c$, at an angle whose tangent is $1/S$. Exercise 2 asks for the proof. Here we compare labkit's blocks with both laws.
+Pre-Norm's stream adds up to $x + S\,c$, at an angle to $c$ whose tangent is $1/S$. Exercise 2 asks for the proof. We compare labkit's blocks with both laws.
 """
 
 # %%
@@ -352,7 +368,7 @@ off["Pre-Norm"].claim(
 
 # %% [markdown]
 r"""
-Under Pre-Norm the token's part of the stream is a twelfth as long as the constant's part, and later layers can still read it. Under Post-Norm it is a few ten-thousandths as long, and they hardly can.
+Under Pre-Norm the token's part of the stream is a twelfth as long as the constant's part, so later layers can still read it. Under Post-Norm it is a few ten-thousandths as long, so later layers can hardly read it.
 The gradient fades with the token: with $J_f = 0$ each norm divides it as well, by $\sqrt2$ at first, and by nearly 2 once the stream points along $c$.
 
 Would a real network write a constant? At first it should. The easiest thing to learn
@@ -361,19 +377,19 @@ about text is how frequent each letter is, and that is the same vector of logits
 ## Measure
 
 A run is **stuck** if its final loss is near that of a model that knows only letter frequencies (the unigram baseline). The **token share** is the part of the last stream's squared
-length that distinguishes tokens: 0 if all tokens are one vector. The **identity path**, as a number, is the product of all $1/r$ of a Post-Norm model.
+length that distinguishes tokens: 0 if all tokens are one vector. By the **identity path** of a Post-Norm model we also mean a number, the product of $1/r$ over all its norms.
 
 The section [How we know](02_pre_and_post_norm.ipynb#how-we-know) checks these results.
 
 ### Post-Norm without warm-up
 
-**What we did.** We trained three kinds of model with the same ten seeds: Post-Norm without warm-up, Post-Norm with 60 steps of warm-up, and Pre-Norm without.
+**What we did.** We trained three kinds of model with the same ten seeds: Post-Norm without warm-up, Post-Norm with 60 steps of warm-up, and Pre-Norm without warm-up.
 
 Each model has six blocks of width 32, LayerNorm, GELU, rotary positions, and Xavier's initialization with gain ½. We train for only 150 steps of Adam with `betas=(0.9, 0.98)`,
-on 16 windows of 32 characters per step, because Post-Norm's trouble begins early. The learning rate of $0.025$, chosen because Post-Norm fails at it, falls linearly after any warm-up.
+on 16 windows of 32 characters per step, because Post-Norm's trouble begins early. We chose the learning rate $0.025$ because Post-Norm fails at it. After any warm-up it falls linearly.
 
-The loss of the unigram baseline can be computed from the text. It is the *plateau* of letter frequencies. If a
-run's final loss is lower than that by at least a tenth of a nat, the run has learned more. Otherwise we count it as **stuck**. The tenth is our choice.
+We compute the loss of the unigram baseline from the text and call it the *plateau*. If a
+run's final loss is lower than the plateau by at least a tenth of a nat, the run has learned more. Otherwise we count it as **stuck**. This threshold is our choice.
 """
 
 
@@ -391,7 +407,7 @@ stuck = {arm: part.count(is_stuck) for arm, part in arms.items()}
     "02-post-needs-warm-up",
     "> 0",
     "Without warm-up, Post-Norm gets stuck at the loss of letter frequencies more often than with it.",
-    found="Without warm-up, {k} of {n} Post-Norm runs are stuck at the loss of letter frequencies, and with warm-up {other_k} of {other_n} are. Of the Pre-Norm runs, all without warm-up, {pre:.0f} are stuck.",
+    found="Of the Post-Norm runs, {k} of {n} without warm-up and {other_k} of {other_n} with warm-up are stuck at the loss of letter frequencies. Of the Pre-Norm runs, which have no warm-up, {pre:.0f} are stuck.",
     source="Xiong et al. 2020, arXiv 2002.04745, Figure 2 (IWSLT14, 6 + 6 layers)",
     published="BLEU 8.45 without warm-up, about 34 with 4,000 steps of it",
     beside={"pre": stuck["Pre-Norm"].estimate.k},
@@ -399,12 +415,12 @@ stuck = {arm: part.count(is_stuck) for arm, part in arms.items()}
 
 # %% [markdown]
 r"""
-**What came out.** Nearly all Post-Norm runs without warm-up are stuck, and no other run is. This reproduces the published failure at one learning rate, one initialization and one size.
+**What came out.** Nearly all Post-Norm runs without warm-up are stuck, and no other run is (see the chapter's first figure). This reproduces the published failure at one learning rate, one initialization and one size.
 
 ### What is it stuck in?
 
 **What we did.** A model that ignores its input predicts the letter frequencies at every position. Does a stuck run also carry the same vector at every position? We split each token of the last stream into
-the mean over all tokens of a batch and the rest. The token share is the rest's share of the squared length (1 if the mean is zero).
+the mean over all tokens of a batch and the rest. The token share is the rest's share of the squared length.
 """
 
 
@@ -460,15 +476,10 @@ def follow(measure):
 
 SHARE, RATIO = "token share", "gradient, first block / last"
 plots.panels(
-    {
-        "training loss (nats)": follow(lambda record, step: record.losses[int(step)]),
-        SHARE: follow(share),
-        RATIO: follow(first_over_last),
-    },
+    {SHARE: follow(share), RATIO: follow(first_over_last)},
     xlabel="step",
     log=(SHARE, RATIO),
-    reference={"training loss (nats)": {"letter frequencies": unigram_loss}},
-    caption="Training loss, token share of the last stream (the part of its squared length that distinguishes tokens), and the gradient of "
+    caption="Token share of the last stream (the part of its squared length that distinguishes tokens), and the gradient of "
     "the first block divided by that of the last, during the first sixty steps, for Post-Norm without and with warm-up and for Pre-Norm without warm-up. At step 0 "
     "the three are alike. Twenty steps later, most Post-Norm runs without warm-up have nearly the same vector for all tokens, and their first blocks get almost no gradient.",
     provenance=lab.provenance(watched),
@@ -477,16 +488,16 @@ plots.panels(
 # %% [markdown]
 r"""
 **What came out.** By step 20, in most runs of Post-Norm without warm-up, all tokens are nearly the same vector, so the model gives the same answer at every position. Hardly any gradient reaches the first block.
-With warm-up, and under Pre-Norm, the median token share dips and recovers. Nothing becomes infinite: some Post-Norm runs spike in the first panel, and then settle near the plateau.
+With warm-up, and under Pre-Norm, the median token share dips and recovers. No loss becomes infinite: some of Post-Norm's losses spike in the chapter's first figure, and then settle near the plateau.
 
-In the other Post-Norm runs without warm-up, up to several per cent of the stream's squared length still distinguishes tokens, and yet their losses stay near the plateau. So in *most* stuck runs, but not in all, the tokens have merged.
+In the other Post-Norm runs without warm-up, the token share is still as much as several per cent, and yet their losses stay near the plateau. So in *most* stuck runs, but not in all, the tokens have merged.
 (The entries of the table above are medians over the runs. For the identity path, $r$ is averaged over tokens.)
 
 What makes the tokens disappear? There are four suspects.
 
 ### Suspect 1: gradients that vanish from the start
 
-If $2^{-S/2}$ were the law, twelve sublayers would cost the first block a factor of 64, already at the first step. **What we did:** compare the gradient of the last feed-forward matrix in the first block with that in the last block, before any step.
+If $2^{-S/2}$ were the law, twelve sublayers would make the gradient of the first block 64 times smaller, even at the first step. **What we did:** compare the gradient of the last feed-forward matrix in the first block with that in the last block, before any step.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -511,12 +522,12 @@ arms["Post-Norm"].measure(first_over_last, at=0).claim(
 
 # %% [markdown]
 r"""
-**Cleared, at step 0,** under both placements. With half of Xavier's gain the writes are small, so $r$ is near 1. The estimate $2^{-S/2}$ assumes writes as large as the stream, and that is not the case yet. Other models may differ: [Takase et al. (2023)](https://arxiv.org/abs/2206.00330) blame vanishing gradients in deep translation models with cross-attention, which we did not train.
+**Cleared, at step 0,** under both placements. With half of Xavier's gain the writes are small, so $r$ is near 1. The estimate $2^{-S/2}$ assumes writes as large as the stream. Other models may differ: [Takase et al. (2023)](https://arxiv.org/abs/2206.00330) blame vanishing gradients in deep translation models with cross-attention, which we did not train.
 
 ### Suspect 2: a floor that only Pre-Norm has
 
 $J_{\text{pre}}$ contains an identity, so Pre-Norm's gradient is often called "bounded below". It is not. Take $f(y) = -r\,y$, a sublayer that
-erases the token's content from the stream. Then $J_{\text{pre}} = I - r J_N$ is zero except in the two directions $\mathbf 1$ and $\hat x$. The next cell passes a gradient through this block.
+erases the token's content from the stream. Then $J_{\text{pre}} = I - r J_N$ is zero except in the two directions $\mathbf 1$ and $\hat x$. We pass a gradient through this block.
 """
 
 # %%
@@ -536,7 +547,7 @@ exact(length, tolerance=1e-9).claim(
 
 # %% [markdown]
 r"""
-**Cleared.** The gradient is gone, up to rounding, so Pre-Norm has no such floor. In the figure above, the gradient of its first block does keep up with that of the last block, but no law ensures that.
+**Cleared.** The gradient is gone, up to rounding. Pre-Norm has no floor either, so the lack of one cannot be why only Post-Norm fails. In the figure above, the gradient of Pre-Norm's first block does keep up with that of its last block, but no law ensures that.
 
 ### Suspect 3: large gradients in the last layer
 
@@ -607,8 +618,8 @@ deeper stacks (the paper's own deepest have 14 + 14 layers), but not that of the
 
 ### Suspect 4: a first step that goes too far
 
-[Liu et al. (2020)](https://arxiv.org/abs/2004.08249) argue that Post-Norm amplifies: when every weight moves by about the learning rate, the
-*function* moves further. **What we did:** move the weights of the blocks a tiny bit in the direction of Adam's first step, and measure how far the
+[Liu et al. (2020)](https://arxiv.org/abs/2004.08249) argue that Post-Norm amplifies updates: when every weight moves by about the learning rate, Post-Norm's
+*function* changes more than Pre-Norm's. **What we did:** move the weights of the blocks a tiny bit in the direction of Adam's first step, and measure how far the
 final vectors move.
 """
 
@@ -623,11 +634,11 @@ compare_at_zero("step-response.adam").claim(
 
 # %% [markdown]
 r"""
-**Cleared, for the first step.** We did not test later steps. We measured suspects 1, 3 and 4 at step 0, where writes are still small. Perhaps that was the mistake.
+**Cleared, for the first step.** We tested suspects 1, 3 and 4 only at step 0, where writes are still small. Perhaps that was the mistake.
 
 ### The same measurements at step 20
 
-The slider shows the token share after each block, at six moments of training. Before you move it: in which kind of model will the share drop
+The slider shows the token share after each block, at five moments of training. Before you move it: in which kind of model will the share drop
 first, and in which will it recover?
 """
 
@@ -651,7 +662,7 @@ def shares_at(step):
 
 moments = [
     step
-    for step in ("0", "2", "4", "12", "20", "60")
+    for step in ("0", "4", "12", "20", "60")
     if step in arms["Post-Norm"].rows[0][1].probes["token-share"]
 ]
 plots.explore(
@@ -666,7 +677,7 @@ plots.explore(
 r"""
 **What came out.** All three lines dip: every model writes letter frequencies first. Without warm-up the share is small by step 4, even under Pre-Norm. With warm-up it is not that small before step 12.
 Then the three lines separate. Under Pre-Norm the constant stays *next to* the tokens, and training goes on from there. Under Post-Norm
-every block divides the tokens as well. On a logarithmic axis a share that shrinks by a similar factor in every block appears as a line that keeps falling, as the halved angles do in the figure at the top. In Post-Norm without warm-up, the
+every block divides the tokens as well. If the share shrinks by a similar factor in every block, it gives a falling straight line on a logarithmic axis. So do the angles that halve each time [a constant is written](02_pre_and_post_norm.ipynb#a-constant-write-twelve-times). In Post-Norm without warm-up, the
 gradient of the first block, equal to that of the last at step 0, has nearly vanished by step 20 ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)).
 
 At step 0 the identity path was innocent, because writes were small. Now they are large. Is this path the cause now, or does $I + J_f$ still compensate for the
@@ -713,12 +724,12 @@ at_lower_rate = {
 (share_given.map(np.log10) - share_plain.map(np.log10)).claim(
     "02-a-given-constant-keeps-tokens-apart",
     "> 2",
-    "If Post-Norm is given the letter frequencies as a bias of its logits, the share of its last stream that distinguishes tokens at step 20 is at least a hundred times as large.",
+    "If Post-Norm is given the letter frequencies as a bias of its logits, its token share at step 20 (the part of the last stream's squared length that distinguishes tokens) is at least a hundred times as large as without them.",
     found="If Post-Norm is given the letter frequencies, the token share of its last stream (the part of its squared length that distinguishes tokens) has a median of {given:.2f} at step 20. On average over the seeds, the token share is {mean:.1f} powers of ten larger than if the model has to learn the frequencies itself.",
     source="predicted above; pilots",
     beside={
         "given": share_given.median,
-        "second value": f"rate 0.018: {at_lower_rate['frequencies given'].median:.2f} against "
+        "second value": f"learning rate 0.018: {at_lower_rate['frequencies given'].median:.2f} against "
         f"{at_lower_rate['Post-Norm'].median:.2g} (medians)",
         "last step": f"step {sizes.last}: {share_given.at(sizes.last).median:.2f} against "
         f"{share_plain.at(sizes.last).median:.0e} (medians)",
@@ -734,15 +745,15 @@ plots.table(
 
 # %% [markdown]
 r"""
-**The constant merges the tokens.** We changed only one thing, and the tokens stay distinct. In these runs, too, the norms have divided by large numbers: little is left on the identity path. Yet their first block gets about as much
+**The constant merges the tokens.** We changed only one thing, and the tokens stay distinct. In these runs, too, the norms have divided the stream by large numbers: little is left on the identity path. Yet their first block gets about as much
 gradient as the last. The identity path alone would leave the first block almost none. So at step 20 $I + J_f$ compensates for the factor of $J_N$, as long as writes depend on
 their tokens.
 
-Does this still help at the end of training? **What we did:** train twenty new seeds of each kind. Of each kind we then repeated ten twice: once at a lower learning rate, and once with four times as many steps.
+Do the given frequencies still help at the end of training? **What we did:** train each kind with twenty new seeds, and repeat ten runs of each kind twice: once at a lower learning rate, and once with four times as many steps.
 
 | question | choices | ours |
 | --- | --- | --- |
-| Where does Post-Norm's final loss go if the model is *given* the letter frequencies? <!-- 02-a-given-constant-prevents-the-plateau --> | it stays near the plateau; <!-- 0.1 --> it ends clearly below the plateau | <details><summary>show</summary>*Given* the letter frequencies, Post-Norm reaches a lower loss.</details> |
+| What is Post-Norm's final loss if the model is *given* the letter frequencies? <!-- 02-a-given-constant-prevents-the-plateau --> | near the plateau; <!-- 0.1 --> clearly lower than the plateau | <details><summary>show</summary>*Given* the letter frequencies, Post-Norm reaches a lower loss.</details> |
 """
 
 
@@ -766,9 +777,9 @@ gained.after(given.measure("test.loss")).claim(
     beside={
         "given": ends,
         "plain": plain_ends,
-        "second value": f"rate 0.018: {gained.again(lr=0.018, seed=few).mean:.2f} nats lower",
+        "second value": f"learning rate 0.018: {gained.again(lr=0.018, seed=few).mean:.2f} nats lower",
         "last step": f"{sizes.longer} steps: {gained.again(steps=sizes.longer, seed=few).mean:.2f} nats lower",
-        "control": f"given them, Pre-Norm's loss is {abs(saved):.3f} nats {'lower' if saved > 0 else 'higher'}",
+        "control": f"given the frequencies, Pre-Norm's loss is {abs(saved):.3f} nats {'lower' if saved > 0 else 'higher'}",
     },
 )
 
@@ -779,7 +790,7 @@ plots.table(
         | {f"stuck, {arm}": str(part.count(is_stuck)) for arm, part in results.by("arm").items()}
         for name, results in {
             "twenty new seeds": fresh,
-            "rate 0.018": fresh_at_lower_rate,
+            "learning rate 0.018": fresh_at_lower_rate,
             f"{sizes.longer} steps": longer,
         }.items()
     ]
@@ -790,7 +801,7 @@ r"""
 **The constant also causes the plateau, but not alone.** If Post-Norm is given the frequencies, the mean final loss is lower by much more than the criterion's tenth of a nat, and almost none of the twenty new short runs is stuck. Does a model that already knows the frequencies merely have less to learn? No: Pre-Norm gains practically nothing from them
 (the card's control). We did not try whether a *learned* bias of the logits would do the same.
 
-But of the longer runs, whose learning rate stays high for longer, half get stuck although they were given the frequencies. Of the thirty short runs that were given them (ten from the measurements at step 20, twenty new ones), a few get stuck, too. The table lists the stuck ones:
+But half of the longer runs, whose learning rate stays high for longer, get stuck although they were given the frequencies. A few of the thirty short runs that were given them (ten from the measurements at step 20, twenty new ones) get stuck, too. The table lists these runs:
 """
 
 # %%
@@ -800,8 +811,8 @@ plots.table(
             "seed": labels["seed"],
             "final loss (nats)": record.probes["test"]["loss"],
             f"token share at step {sizes.last}": share(record, sizes.last),
-            "identity path": path(record, sizes.last),
-            "gradient, first block / last": first_over_last(record, sizes.last),
+            f"identity path at step {sizes.last}": path(record, sizes.last),
+            f"gradient, first block / last, step {sizes.last}": first_over_last(record, sizes.last),
         }
         for labels, record in (*given, *fresh.where(arm="frequencies given"))
         if is_stuck(record)
@@ -810,10 +821,10 @@ plots.table(
 
 # %% [markdown]
 r"""
-In most of these runs the tokens are distinct up to the last measured step. But their norms have divided by as much as plain Post-Norm's, and the gradient of their first block has nearly vanished: by step 140 $I + J_f$ no longer compensates.
-That fits the second case of [Two Jacobians](02_pre_and_post_norm.ipynb#two-jacobians), long writes that differ between tokens and still depend little on small changes. No table here measures $J_f$.
+In most of these runs the tokens remain distinct up to the last measured step. But their norms have divided by as much as plain Post-Norm's, and the gradient of their first block has nearly vanished: by step 140 $I + J_f$ no longer compensates.
+That fits the second case of [Two Jacobians](02_pre_and_post_norm.ipynb#two-jacobians), long writes that differ between tokens and still depend little on small changes in the input. We did not measure $J_f$.
 
-Can this be seen earlier? **What we did:** for the twenty new runs that were given the frequencies, correlate the identity path and the token share at step 20 with the final loss, by ranks.
+Can this be seen earlier? **What we did:** for the twenty new runs that were given the frequencies, compute the rank correlations of the identity path and the token share at step 20 with the final loss.
 """
 
 
@@ -830,28 +841,28 @@ rank.after(given.measure("test.loss")).claim(
     "02-the-path-foretells-the-end",
     "< 0",
     "Among runs that were given the letter frequencies, those whose identity path is smaller at step 20 end higher.",
-    found="Among Post-Norm runs that were given the letter frequencies, the rank correlation of the final test loss is {mean:.2f} with the identity path at step 20, and {share:.2f} with the share of the last stream that distinguishes tokens.",
+    found="Among Post-Norm runs that were given the letter frequencies, the part of a gradient that the norms alone would pass at step 20 (the identity path) has a rank correlation of {mean:.2f} with the final test loss. For the share of the last stream that distinguishes tokens, the correlation is {share:.2f}.",
     source="seen in the ten runs of the first look",
     beside={
         "share": rank_ends(fresh, share, sizes.then),
-        "second value": f"rate 0.018: {rank_ends(fresh_at_lower_rate, path, sizes.then).mean:.2f}; "
+        "second value": f"learning rate 0.018: {rank_ends(fresh_at_lower_rate, path, sizes.then).mean:.2f}; "
         f"{sizes.longer} steps: {rank_ends(longer, path, sizes.then).mean:.2f}",
         "last step": f"step {sizes.last}: {rank_ends(fresh, path, sizes.last).mean:.2f}; "
         f"step {sizes.last} of {sizes.longer}: {rank_ends(longer, path, sizes.last).mean:.2f}",
-        "control": f"how far tokens are apart: {rank_ends(fresh, share, sizes.then).mean:.2f}",
+        "control": f"token share at step {sizes.then}: {rank_ends(fresh, share, sizes.then).mean:.2f}",
     },
 )
 
 # %% [markdown]
 r"""
-**What came out.** In these runs the tokens stay distinct, and in most of them the gradient still reaches the first block. Yet the larger the factor by which a run's norms divided the stream at step 20, the higher was its final loss. (Norms divide by more when writes have grown, so this may be an effect of the writes.) The token share shows no such relation. At the lower learning rate and in the longer runs the result is less clear ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
+**What came out.** In these runs the tokens stay distinct, and in most of them the gradient still reaches the first block. Yet the larger the factors by which a run's norms divided at step 20, the higher was its final loss. (Norms divide by more when writes have grown, so this may be an effect of the writes.) The token share shows no such relation. At the lower learning rate and in the longer runs the result is less clear ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
 
 **A shared constant is one way onto the plateau; writes that go on growing seem to be another.**
-The first is a cause: removing it changed the outcome. The second is only a correlation: no run changes only the division.
+The first is a cause: removing it changed the outcome. The second is only a correlation: we did not change the division alone.
 
 <details><summary>Why do writes grow at a high learning rate?</summary>
 
-We did not measure the reason, but Adam's steps are long enough. Early in training a step moves a weight by about the learning rate, however small the gradient is: twenty equal steps at $0.025$ move it by $0.5$. By comparison, the initial weights of a $32\times32$ matrix
+We did not measure the reason, but Adam's steps are long enough. Early in training a step moves a weight by about the learning rate, however small the gradient is: twenty equal steps at $0.025$ move it by $0.5$. The initial weights of a $32\times32$ matrix
 have a standard deviation of only $\tfrac12\sqrt{2/64} \approx 0.09$, and larger weights turn a normalized vector into a larger write.
 
 </details>
@@ -891,12 +902,12 @@ plots.table(
 
 # %% [markdown]
 r"""
-**What came out.** With 20 steps of warm-up half of the runs are still stuck. At the low learning rate no run is stuck, without any warm-up. Even with the full warm-up the token share dips, so warm-up
+**What came out.** With 20 steps of warm-up half of the runs are still stuck. At the low learning rate no run is stuck, even without warm-up. Even with the full warm-up the token share dips, so warm-up
 does not prevent the dip; it makes recovery possible.
 
 <details><summary>Why does the dip do no harm there?</summary>
 
-With 60 steps of warm-up the first 20 steps add up to $(1 + 2 + \dots + 20)/60 = 3.5$ full steps, instead of about 19 full steps. At step 20 the norms of these runs have divided by far less ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)), probably because their writes are shorter, which we did not measure.
+With 60 steps of warm-up the first 20 steps add up to $(1 + 2 + \dots + 20)/60 = 3.5$ full steps, instead of about 19. At step 20 the norms of these runs have divided by far less ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)), probably because their writes are shorter, which we did not measure.
 
 </details>
 
@@ -918,30 +929,30 @@ warmup = 0  # yours to change: 5, 20, 60
 yours = train_live(warmup)
 plots.loss_curves(
     {
-        **{arm: [record.losses for _, record in arms[arm]][:3] for arm in trio},
+        **{arm: [record.losses for _, record in arms[arm]][:1] for arm in trio},
         "yours": [yours.losses],
     },
     reference={"letter frequencies": unigram_loss},
-    caption=f"Training loss of your run, with {warmup} steps of warm-up, and of three recorded runs of each kind.",
+    caption=f"Training loss of your run, with {warmup} steps of warm-up, and of one recorded run of each kind.",
     provenance=lab.provenance(watched),
 ).named("warm-up-steps")
 
 # %% [markdown]
 r"""
-### Where the story does not hold
+### Other learning rates and full training runs
 
-So far, enough warm-up or a low learning rate has kept Post-Norm off the plateau. Does that hold in full training runs? A plateau at one learning rate is an anecdote. From here on the models are those of the *ladder*, the grid of experiments
-that the book's chapters share.
+So far, enough warm-up or a low learning rate has kept Post-Norm off the plateau. Does that hold in full training runs, and at other learning rates? From here on the models are those of the *ladder*, the grid of experiments
+that all chapters share.
 
 <details><summary>Models and training</summary>
 
-The models read 20 characters per parameter and have RMSNorm, SwiGLU, warm-up over a tenth of the steps for every method,
+The models of sizes S and M are trained on 20 characters per parameter. All use RMSNorm, SwiGLU, warm-up over a tenth of the steps,
 gradients clipped at 1, and, unless we say otherwise, Megatron's initialization (all weights small, and those that write to the stream smaller still). The ladder's sizes and their variants are called *rungs*. Size S has our six blocks of width 32 and 3,200 steps.
-Size M has six blocks of width 64, windows of 64 and 6,000 steps. The variants D and D24 are size S with twelve and 24 blocks.
+Models of size M have six blocks of width 64 and are trained for 6,000 steps on windows of 64. The variants D and D24 have the width and the text of size S, but twelve and 24 blocks.
 
 </details>
 
-**What we did.** First we trained five recipes at five learning rates, one run for each recipe and rate, all with warm-up: Pre-Norm, Post-Norm, Post-Norm from Xavier's weights, a model without norms, and the "normalized skip" $x \leftarrow N(x) + f(N(x))$. Then, at the second highest of these rates, we trained five seeds of Post-Norm and of Pre-Norm.
+**What we did.** First we trained five recipes at five learning rates, one run each, all with warm-up: Pre-Norm, Post-Norm, Post-Norm with Xavier's initialization, a model without norms, and the "normalized skip" $x \leftarrow N(x) + f(N(x))$. Then, at the second highest of these rates, we trained five seeds of Post-Norm and of Pre-Norm.
 """
 
 # %%
@@ -970,8 +981,8 @@ plots.curves(
 
 # %% [markdown]
 r"""
-What does such a loss mean? Two of these models continue the same beginning: Pre-Norm at its best learning rate, and Post-Norm on the plateau. At
-every character we draw the next one from the model's probabilities, always with the same seed.
+What does such a loss mean? Two of these models continue the same text: Pre-Norm at its best learning rate, and Post-Norm on the plateau.
+We draw each next character from the model's probabilities, always with the same seed.
 """
 
 # %%
@@ -996,7 +1007,7 @@ for arm in ("post", "pre"):
     "At a learning rate at which Pre-Norm trains, Post-Norm gets stuck at the loss of letter frequencies in spite of warm-up.",
     found="At learning rate 0.0316, with 320 steps of warm-up, {k} of {n} Post-Norm runs and {other_k} of {other_n} Pre-Norm runs are stuck at the loss of letter frequencies after 3,200 steps.",
     source="the usual advice; against it Nguyen & Salazar 2019, arXiv 1910.05895, Table 2",
-    published="Post-Norm from Xavier fails with 4,000 and 8,000 steps of warm-up, trains from a smaller start",
+    published="with Xavier's initial weights Post-Norm fails with 4,000 and with 8,000 steps of warm-up; with smaller ones it trains",
 )
 
 # %%
@@ -1012,10 +1023,10 @@ show_explorer(
 # %% [markdown]
 r"""
 **What came out.** At the second highest learning rate Post-Norm stays on the plateau in spite of warm-up, whereas Pre-Norm still trains.
-Would a stuck run escape in the end? None of the ladder's Post-Norm runs at this rate escaped in 3,200 steps. Nor, in 600 steps, did any of the intervention's longer Post-Norm runs that had to write the frequencies themselves.
+Would a stuck run escape eventually? None of the ladder's Post-Norm runs at this learning rate escaped in 3,200 steps. In the intervention, none of the longer Post-Norm runs without the frequencies escaped in 600 steps.
 
 In translation [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) found
-warm-up insufficient, and a smaller initialization to be the cure. Whether Post-Norm needs warm-up depends on the recipe, the initialization and the learning rate.
+that warm-up was insufficient and that a smaller initialization was the cure. Whether Post-Norm needs warm-up depends on the recipe, the initialization and the learning rate.
 
 ### Each at its own rate
 
@@ -1023,7 +1034,7 @@ Which placement reaches the lower loss, if each may use the learning rate that s
 
 <details><summary>How we tuned and evaluated</summary>
 
-We tune the learning rate of each placement with three seeds, and compare the test losses of other seeds, at two model sizes with six blocks each. The evaluation is preliminary, because some planned runs do not exist yet. Size S has the most seeds: its interval, in the card's sentence, lies within the margin.
+We tune the learning rate of each placement with three seeds, and compare the test losses of other seeds, at two model sizes with six blocks each. The evaluation is preliminary, because some planned runs do not exist yet. The card's sentence also gives the interval at size S, which has the most seeds. This interval lies within the margin.
 
 </details>
 """
@@ -1035,7 +1046,7 @@ post_over_pre.claim(
     "02-each-at-its-own-rate-they-tie",
     "in [-0.02, 0.02] of 0.8",  # nats: what a stuck run costs
     "Each at its own rate, the two placements end within 0.02 nats of each other.",
-    found="At size {rung}, with tuned learning rates, Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's. At the smallest size, the difference (Post-Norm's loss minus Pre-Norm's) is {small:+.4f} nats [{small_low:+.4f}, {small_high:+.4f}]. Without attention, the loss is {worth:.2f} nats higher.",
+    found="At size {rung}, with tuned learning rates, Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's. At the smallest size, the difference (Post-Norm's loss minus Pre-Norm's) is {small:+.4f} nats [{small_low:+.4f}, {small_high:+.4f}]. For comparison, removing attention raises Pre-Norm's loss by {worth:.2f} nats.",
     source="this book; Nguyen & Salazar 2019, arXiv 1910.05895, report Post-Norm ahead (WMT14 En–De)",
     published="BLEU 27.58 (Post) against 26.83 (Pre) on WMT14",
     beside={
@@ -1048,9 +1059,9 @@ post_over_pre.claim(
 
 # %% [markdown]
 r"""
-**What came out.** So far, the difference of the losses is within the margin. In the smaller models Post-Norm's loss is a little higher. *Within the margin* does not mean that there is no difference, and the result is preliminary. The models use their context: without attention the loss is far higher.
+**What came out.** So far, the difference between the losses is within the margin. In the smaller models Post-Norm's loss is a little higher. *Within the margin* does not mean that there is no difference, and the result is preliminary. The models use their context: without attention the loss is far higher.
 
-**Limits.** The reports of a better Post-Norm are about translation and deeper stacks. A tie here does not refute them. And Pre-Norm's advantage is at learning rates above the best one, as the figure of five rates shows.
+**Limits.** The reports that Post-Norm is better concern translation and deeper stacks. A tie here does not refute them. And Pre-Norm's advantage is at learning rates above the best one, as the figure of five rates shows.
 
 Is it still a tie in deeper models? The identity path is a product over all sublayers, so depth should matter more than width. We repeat the comparison with twelve blocks.
 """
@@ -1066,19 +1077,19 @@ post_over_pre.claim(
 
 # %% [markdown]
 r"""
-With twelve blocks Post-Norm's loss is higher, but only just: chance alone can produce nearly as much. With 24 blocks it is higher, too ([appendix E](E_hybridnorm.ipynb#table-5-depth)). Both results are for one width and one text.
+With twelve blocks Post-Norm's loss is higher, but the interval only just excludes zero. With 24 blocks the loss is higher, too ([appendix E](E_hybridnorm.ipynb#table-5-depth)). Both results are for one width and one text.
 
 <details><summary>How sure is that?</summary>
 
-The interval ends close to zero, and the verdict is weak: leaving out one run changes it. Most of the interval's width is uncertainty from tuning: each best learning rate is known only approximately, and more evaluation seeds would not change that.
+The verdict is weak: leaving out one run changes it. Most of the interval's width is uncertainty from tuning: each best learning rate is known only approximately, and more evaluation seeds would not change that.
 
 </details>
 
 ### The price of the highway
 
-A stream to which blocks only add grows. If writes are uncorrelated and of variance $\sigma_f^2$, then $\mathrm{Var}\,x_S = \mathrm{Var}\,x_0 + S\,\sigma_f^2$, and the
-length of a late write, compared with the stream's, falls like $1/\sqrt S$. So late Pre-Norm blocks should turn the stream less. Does it cost less to leave one out?
-**What we did:** remove one block at a time from the trained models of the ladder, and measure the rise of the loss. *Late* blocks are those of the second half, without the last one.
+A stream grows if blocks only add to it. If writes are uncorrelated and of variance $\sigma_f^2$, then $\mathrm{Var}\,x_S = \mathrm{Var}\,x_0 + S\,\sigma_f^2$, and the
+length of a late write, compared with the stream's, decreases as $1/\sqrt S$. So late Pre-Norm blocks should turn the stream less. Does it cost less to leave one out?
+**What we did:** remove one block at a time from the trained models of the ladder, and measure the rise in the loss. *Late* blocks are those of the second half, without the last one.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -1112,7 +1123,7 @@ plots.by_depth(
         name: climbed.where(arm=climbers[name], stage="final", rung=top).values("removal-cost")
         for name in ("Pre-Norm", "Post-Norm")
     },
-    ylabel="rise of the loss without this block (nats)",
+    ylabel="rise in the loss without this block (nats)",
     xlabel="block",
     caption=f"Increase in the loss when one block of a trained model is left out, at size {top}. Leaving out a late block raises Post-Norm's loss more than "
     "Pre-Norm's, and leaving out an early block raises it less.",
@@ -1133,13 +1144,13 @@ save(LATE["second half without the last"]).claim(
 
 # %% [markdown]
 r"""
-**What came out.** Leaving out a late block costs Post-Norm more than Pre-Norm, and leaving out an early one costs it less. Averaged over all blocks, the cost is a little lower for Post-Norm on S and M, and a little higher on the deeper variants ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
+**What came out.** Leaving out a late block costs Post-Norm more than Pre-Norm, and leaving out an early block costs Post-Norm less. Averaged over all blocks, the cost is a little lower for Post-Norm at S and M, and a little higher in the deeper variants ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
 
-**Limits.** This does not show that late Pre-Norm blocks are idle: in the figure they cost about as much as the middle ones. And although it costs less to leave out one of Pre-Norm's late blocks, Pre-Norm's final loss at six blocks is no higher than Post-Norm's. Appendix C trains recipes that were made [against idle late blocks](C_zoo.ipynb#against-idle-late-blocks).
+**Limits.** This does not show that late Pre-Norm blocks are idle: in the figure, leaving one out costs about as much as leaving out a middle one. And although its late blocks are cheaper to leave out, Pre-Norm's final loss at six blocks is no higher than Post-Norm's.
 
 ### Seven answers
 
-Many recipes try to have both a highway and late blocks that matter. The first two rows of the table are the placements that you know. The next seven are the answers of the heading: each moves, adds or weights a norm or a skip. The last row, LNS, leaves these in place and only scales the output of Pre-Norm's norms.
+Many recipes try to have both a highway and late blocks that matter. The first two rows of the table are the placements that you know. The next seven rows are the answers: each moves, adds or weights a norm or a skip. LNS, in the last row, leaves norms and skips as they are and only scales the output of Pre-Norm's norms.
 
 | answer | equation | norm on the stream? |
 | --- | --- | --- |
@@ -1154,107 +1165,107 @@ Many recipes try to have both a highway and late blocks that matter. The first t
 | Admin ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) | $x \leftarrow N(\omega_i \odot x + f(x))$ with a learned $\omega_i$, large at first | yes |
 | LNS ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) | $x \leftarrow x + f(N(x)/\sqrt\ell)$ in block $\ell$ | no |
 
-Each of the lines below opens and gives an answer's effect on the *signal*, on the *gradient* and on the *first steps* of training, its *cost*, and a result that would refute the argument for it (*wrong if*).
+Open the lines below. Each says how the answer affects the *signal*, the *gradient* and the *first steps* of training, what it *costs*, and which result would refute the argument for it (*wrong if*).
 
 <details><summary>What these lines compare: the share of the embedding in the final vector</summary>
 
-Let the embedding and every write have variance 1 and be unrelated. Pre-Norm's final vector is a sum of $1 + S$ such vectors, so the embedding's share is $1/\sqrt{1 + S}$: $0.28$ for the twelve sublayers of six blocks, $0.10$ for the 96 of 48 blocks.
-Post-Norm's share is $2^{-S/2}$: $0.016$ and $4\cdot10^{-15}$ for the same two depths. A root falls slowly with depth, and a power falls fast. A gradient that passes only the skips comes back with the same factor. All of this is derived, for the start of training and for writes of that size.
+Let the embedding and every write have variance 1 and be uncorrelated. Pre-Norm's final vector is a sum of $1 + S$ such vectors, so the embedding's share is $1/\sqrt{1 + S}$: $0.28$ for the twelve sublayers of six blocks, and $0.10$ for the 96 of 48 blocks.
+Post-Norm's share is $2^{-S/2}$: $0.016$ and $4\cdot10^{-15}$ for the same two depths. A root falls slowly with depth, and a power falls fast. A gradient that passes only through the skips is multiplied by the same number. We derived all of this for the start of training and for writes of that size.
 
-For the entries *first steps*: at first Adam moves each weight by about the learning rate, whatever the size of the gradient.
+*First steps:* at first Adam moves each weight by about the learning rate, whatever the size of the gradient.
 
 </details>
 
 <details><summary>Pre-Norm: nothing on the stream is divided</summary>
 
-*Signal:* nothing on the stream is divided before the final norm, so a constant stays next to the token. *Gradient:* 1 on the skip, divided once by the final norm. A branch's gradient is divided by the size of the stream. There is no lower bound. *First steps:* at step 0 they move the output as far as Post-Norm's. *Cost:* a stream that grows, so that a late write turns it only by an angle of about $1/\sqrt S$.
+*Signal:* nothing on the stream is divided before the final norm, so a constant stays next to the token. *Gradient:* the skips pass it unchanged, and the final norm divides it once. In a branch it is divided by the size of the stream. It has no lower bound. *First steps:* at step 0 they move the output as far as Post-Norm's do. *Cost:* the stream grows, so a late write turns it only by an angle of about $1/\sqrt S$.
 *Wrong if* its tokens merged where Post-Norm's do, or if its late blocks were idle. We saw neither, at the sizes that we trained.
 
 </details>
 <details><summary>Output norm: every write has a fixed size</summary>
 
-*Signal:* every write has the size that the norm's gain sets, so $S$ writes lengthen the stream by at most $S$ times that size. The embedding's share is Pre-Norm's. The sublayer reads the stream unnormalized. *Gradient:* 1 on the skip, as in Pre-Norm. A branch's gradient is divided by the size of its raw write. *First steps:* the size of a write does not change, only its direction, and the smaller the initial weights, the further a step turns it. So a small initialization no longer means small writes.
-*Cost:* as many norms as Pre-Norm has, and inputs of sublayers that grow with the stream. *Wrong if* the trained stream grew no less than Pre-Norm's. In our models it is smaller, though at another learning rate ([streams, block by block](C_zoo.ipynb#streams-block-by-block)).
+*Signal:* every write has the size that the norm's gain sets, so $S$ writes lengthen the stream by at most $S$ times that size. The embedding's share is the same as in Pre-Norm. The sublayer reads the unnormalized stream. *Gradient:* the skips pass it unchanged, as in Pre-Norm. In a branch it is divided by the size of the raw write. *First steps:* the direction of a write changes, but not its size, and the smaller the initial weights, the further a step turns it. So a small initialization no longer means small writes.
+*Cost:* as many norms as in Pre-Norm, and sublayer inputs that grow with the stream. *Wrong if* the trained stream did not stay smaller than Pre-Norm's. In our models it stays smaller, though at another learning rate ([streams, block by block](C_zoo.ipynb#streams-block-by-block)).
 
 </details>
 <details><summary>Sandwich: every input and every write has a fixed size</summary>
 
-*Signal:* as for the output norm, and the sublayer's input has a fixed size as well. *Gradient:* the gradient of the branch is divided by the size of the stream and by the size of the raw write. *First steps:* as for the output norm. *Cost:* two norms per sublayer, about twice the bytes. *Wrong if* the second norm changed neither the stream nor the loss. In our models the stream grows about half as much as Pre-Norm's, and we saw no lower loss ([norms on what is written](C_zoo.ipynb#norms-on-what-is-written)).
+*Signal:* as for the output norm, and the sublayer's input has a fixed size as well. *Gradient:* the gradient of the branch is divided by the size of the stream and by the size of the raw write. *First steps:* as for the output norm. *Cost:* two norms per sublayer, which move about twice the bytes. *Wrong if* the second norm changed neither the stream nor the loss. In our models the stream grows about half as much as Pre-Norm's, and we saw no lower loss ([norms on what is written](C_zoo.ipynb#norms-on-what-is-written)).
 
 </details>
 <details><summary>Peri: the embedding has a fixed size, too</summary>
 
-*Signal:* as with Sandwich. In addition, the embedding enters the stream at the size of a write, however small it was drawn. *Gradient:* the embedding's is divided by the embedding's size, so small embeddings get large gradients. *First steps:* a step turns the normalized embedding and does not lengthen it. *Cost:* Sandwich's, and one norm more. *Wrong if* the stream grew with depth as Pre-Norm's does. In our models it grows less, and we saw no lower loss.
+*Signal:* as with Sandwich, and the embedding enters the stream at the size of a write, however small it is initially. *Gradient:* at the embedding it is divided by the embedding's size, so small embeddings get large gradients. *First steps:* a step turns the normalized embedding and does not lengthen it. *Cost:* Sandwich's, plus one more norm. *Wrong if* the stream grew with depth as Pre-Norm's does. In our models it grows less, and we saw no lower loss.
 
 </details>
 <details><summary>Mix-LN: the stream fades in the first quarter only</summary>
 
-*Signal:* the embedding and the first writes fade in the first quarter only. From there on the stream is a plain sum, of fewer writes. Of six blocks one is Post-Norm: its two sublayers leave half of the embedding, ten more sublayers add to it, and the share is $\tfrac12/\sqrt{11} \approx 0.15$. *Gradient:* the same factor on the skips. At 48 blocks the twelve that are Post-Norm leave $2^{-12}$. *First steps:* the first blocks can merge tokens, as in Post-Norm. *Cost:* no more norms than before, and Post-Norm's trouble in a quarter of the stack.
-*Wrong if* leaving out a late block cost no more than under Pre-Norm. In our models, which are shallower than the paper's, we could not distinguish the late blocks of the two, though at tuned rates Mix-LN's gradients are more even ([against idle late blocks](C_zoo.ipynb#against-idle-late-blocks)).
+*Signal:* the embedding and the first writes fade in the first quarter only. From there on the stream is a plain sum of fewer writes. Of six blocks one is Post-Norm: its two sublayers leave half of the embedding, ten more sublayers add to it, and the share is $\tfrac12/\sqrt{11} \approx 0.15$. *Gradient:* on the skips, it shrinks by the same factor as the embedding's share. At 48 blocks the twelve Post-Norm blocks reduce the gradient along the skips to $2^{-12}$ of its size. *First steps:* the first blocks can merge tokens, as in Post-Norm. *Cost:* no more norms than before, and Post-Norm's trouble in a quarter of the stack.
+*Wrong if* leaving out a late block raised the loss no more than under Pre-Norm. In our models, which are shallower than the paper's, we could not distinguish the late blocks of the two recipes, though at tuned rates Mix-LN's gradients are more even ([against idle late blocks](C_zoo.ipynb#against-idle-late-blocks)).
 
 </details>
 <details><summary>ResiDual: one stream fades, the other keeps everything</summary>
 
-*Signal:* $x$ fades as in Post-Norm, $r$ keeps everything with weight one, and the embedding's share of it is Pre-Norm's. Sublayers read $x$ only: where tokens have merged in $x$, later writes no longer depend on the token. *Gradient:* through $r$ each write gets its gradient directly, divided once by the size of $r$. *First steps:* in $r$ a constant is added next to the tokens, and in $x$ it divides them. *Cost:* a second stream to store and move, and one more norm.
-*Wrong if* the last block of a deep stack moved the output no more than Pre-Norm's does. In untrained models the last block changes the output by a fraction that does not shrink with depth.
+*Signal:* $x$ fades as in Post-Norm, $r$ keeps every write with weight one, and the embedding's share of $r$ equals its share of Pre-Norm's stream. Sublayers read $x$ only: where tokens have merged in $x$, later writes no longer depend on the token. *Gradient:* through $r$ each write gets its gradient directly, divided once by the size of $r$. *First steps:* in $r$ a constant is added next to the tokens; in $x$ it also makes the norms divide them. *Cost:* a second stream to store and move, and one more norm.
+*Wrong if* the last block of a deep stack did not move the output more than Pre-Norm's does. In untrained models the last block changes the output by a fraction that does not shrink with depth.
 
 </details>
 <details><summary>B2T: one more skip, around all norms of the block but the last</summary>
 
-*Signal:* the block's input $e$ passes one norm per block instead of two. After attention $x$ holds $e/\sqrt2$, so the second sum holds $(1 + 1/\sqrt2)\,e$ and has variance $3 + \sqrt2$: a block keeps $1.71/2.10 = 0.81$ of $e$, where Post-Norm keeps $0.5$. Over six blocks that is $0.29$, over 48 still a power, $5\cdot10^{-5}$. *Gradient:* the same factor on the skips. *First steps:* as Post-Norm's, with writes that are smaller compared with the sum. *Cost:* one addition per block, and $e$ to keep.
-*Wrong if* it failed at the rates at which Post-Norm fails. Ours learns at one such rate (one seed), but we did not see more even gradients ([Post-Norm with help](C_zoo.ipynb#post-norm-with-help)).
+*Signal:* the block's input $e$ passes through one norm per block instead of two. After attention $x$ holds $e/\sqrt2$, so the second sum holds $(1 + 1/\sqrt2)\,e$ and has variance $3 + \sqrt2$. The norm divides by the root of this variance, so a block keeps $1.71/2.10 = 0.81$ of $e$, whereas Post-Norm keeps $0.5$. Six blocks keep $0.29$, and 48 blocks only $5\cdot10^{-5}$: this is still a power. *Gradient:* on the skips, it shrinks by the same factor as the embedding's share. *First steps:* like Post-Norm's, but writes are smaller compared with the sum. *Cost:* one addition per block, and memory for $e$.
+*Wrong if* it failed at the rates at which Post-Norm fails. Our model learns at one such rate (one seed), but we did not see more even gradients ([Post-Norm with help](C_zoo.ipynb#post-norm-with-help)).
 
 </details>
 <details><summary>Admin: the skip is so heavy that every write begins small</summary>
 
-*Signal:* $\omega_i^2$ is one plus the variances of all earlier writes, measured once before training. A sublayer then keeps $\omega_i/\omega_{i+1}$ of the stream. In the product of these factors each denominator cancels with the next numerator, and what remains is Pre-Norm's share: at initialization Admin *is* Pre-Norm, except for correlations ([proof](placements.md)). *Gradient:* the same factor. *First steps:* late writes are small compared with their skip, as in Pre-Norm. But if all writes grow tenfold while $\omega$ stays, the norms divide by more and the skip fades sublayer by sublayer, as in Post-Norm. *Cost:* one forward pass before training, and $d$ more parameters per sublayer.
+*Signal:* $\omega_i^2$ is one plus the variances of all earlier writes, measured once before training. A sublayer then keeps $\omega_i/\omega_{i+1}$ of the stream. In the product of these factors each denominator cancels with the next numerator, and what remains is Pre-Norm's share: at initialization Admin *is* Pre-Norm, except for correlations ([proof](placements.md)). *Gradient:* on the skips, it shrinks by the same factor as the embedding's share. *First steps:* late writes are small compared with their skip, as in Pre-Norm. But if all writes grow tenfold while $\omega$ stays the same, the norms divide by more and the skip fades sublayer by sublayer, as in Post-Norm. *Cost:* one forward pass before training, and $d$ more parameters per sublayer.
 *Wrong if* it failed wherever Post-Norm does. At a learning rate too high for Post-Norm, our Admin model learns something (one seed).
 
 </details>
 <details><summary>LNS: late writes begin small</summary>
 
-*Signal:* for a sublayer whose output scales with its input, write variances become $1/\ell$. They add up to $2(1 + \tfrac12 + \dots + \tfrac1L)$ instead of $2L$, so the stream's variance grows with the logarithm of the depth: at six blocks the share is $1/\sqrt{5.9} \approx 0.41$. *Gradient:* 1 on the skip, $1/\sqrt\ell$ on the branch of block $\ell$. *First steps:* late writes change less. *Cost:* a constant factor, no norm and no parameter. The gain of the norm can learn the factor away.
-*Wrong if* late blocks counted for no more than under Pre-Norm. In our six blocks they count for *less*, although the loss is lower. That does not refute the paper, whose models have twelve blocks and more.
+*Signal:* if a sublayer's output scales with its input, the variance of its write becomes $1/\ell$. The variances add up to $2(1 + \tfrac12 + \dots + \tfrac1L)$ instead of $2L$, so the stream's variance grows with the logarithm of the depth: at six blocks the share is $1/\sqrt{5.9} \approx 0.41$. *Gradient:* multiplied by 1 on the skip and by $1/\sqrt\ell$ in the branch of block $\ell$. *First steps:* late writes change less. *Cost:* a constant factor, but no norm and no parameter. The norm's gain can learn to cancel the factor.
+*Wrong if* late blocks did not count for more than under Pre-Norm. In our six blocks they count for *less*, although the loss is lower. That does not refute the paper, whose models have twelve or more blocks.
 
 </details>
 
-Four remedies leave the equation of the block as it is. The last remedy is our intervention, a test rather than a recipe.
+Four remedies leave the equation of the block as it is. The last is our intervention, a test rather than a recipe.
 
 <details><summary>Warm-up: the first steps are small</summary>
 
-$\eta_t = \eta\,\min(1, t/T)$ at step $t$. *Signal, gradient:* unchanged at step 0. *First steps:* the first ones are $T$ times smaller and grow. *Cost:* $T$ steps below the full learning rate, and one more number, $T$, to choose. *Wrong if* runs got stuck in spite of it. At a high enough learning rate ours do, so it is a remedy only at some learning rates.
+$\eta_t = \eta\,\min(1, t/T)$ at step $t$. *Signal, gradient:* unchanged at step 0. *First steps:* the first is $T$ times smaller, and the next ones grow. *Cost:* $T$ steps below the full learning rate, and one more number, $T$, to choose. *Wrong if* runs got stuck in spite of it. At a high enough learning rate our runs do, so it is a remedy only at some learning rates.
 
 </details>
 <details><summary>A lower learning rate: all steps are small</summary>
 
-*Signal, gradient:* unchanged at step 0. *First steps:* smaller by the same factor as all later steps. *Cost:* slower training. *Wrong if* runs got stuck at low rates, too. We tried only one low learning rate, and no run got stuck at it.
+*Signal, gradient:* unchanged at step 0. *First steps:* smaller by the same factor as all later steps. *Cost:* slower training. *Wrong if* runs got stuck at low rates, too. At the one low learning rate that we tried, no run got stuck.
 
 </details>
 <details><summary>Smaller initial weights: writes begin small</summary>
 
-Used by [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895). *Signal, gradient:* writes $\lambda$ times as large leave $(1 + \lambda^2)^{-S/2}$ on the identity path instead of $2^{-S/2}$. *First steps:* Adam's steps are as long as before. *Cost:* no additional time. *Wrong if* it prevented nothing once writes have grown. Our models fit that: they start with half of Xavier's gain, nearly nothing is lost on their identity path at step 0, and at this rate it collapses within twenty steps.
+[Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) used them. *Signal, gradient:* writes $\lambda$ times as large leave $(1 + \lambda^2)^{-S/2}$ on the identity path instead of $2^{-S/2}$. *First steps:* Adam's steps are as long as before. *Cost:* no additional time. *Wrong if* they prevented nothing once writes had grown. That is what our models show: they start with half of Xavier's gain and lose nearly nothing on the identity path at step 0, but at this learning rate the path collapses within twenty steps.
 
 </details>
 <details><summary>Giving the frequencies: there is no constant to write</summary>
 
-Logits $W x_S + b$ with a fixed $b$, the logarithm of each letter's frequency. *Signal:* the stream need not carry the constant, and the token share stays large. *Gradient:* it still reaches the first block at step 20, although the identity path is small. *First steps:* they need not move all tokens in one direction. *Cost:* a count of the letters. *Wrong if* tokens merged nevertheless, or if Pre-Norm gained as much. Neither happened, but writes that go on growing still led some runs onto the plateau.
+The logits are $W x_S + b$ with a fixed $b$, the logarithm of each letter's frequency. *Signal:* the stream need not carry the constant, and the token share stays large. *Gradient:* it still reaches the first block at step 20, although the identity path is small. *First steps:* they need not move all tokens in one direction. *Cost:* a count of the letters. *Wrong if* tokens merged nevertheless, or if Pre-Norm gained as much. Neither happened, but some runs got stuck all the same, probably because their writes went on growing.
 
 </details>
 
-A [separate page](placements.md) lists which models use which answer, and what the sources report. [Appendix C](C_zoo.ipynb) trains them at our size.
+A [separate page](placements.md) lists which models use which answer, and what the sources report. [Appendix C](C_zoo.ipynb) trains these recipes at our size.
 
 ## Where it goes wrong
 
-Most wrong blocks train, so a loss curve seldom reveals them. Compare the code with the equation instead.
+Most wrong blocks still train, so a loss curve seldom reveals them. Compare the code with the equation instead.
 
-**Text says Post, code does Pre.** The Annotated Transformer ([Huang et al., 2022](https://nlp.seas.harvard.edu/annotated-transformer/)) describes Post-Norm and
-normalizes the *input* of each sublayer ([its line](https://github.com/harvardnlp/annotated-transformer/blob/debc9fd747bb2123160a98046ad1c2d4da44a567/the_annotated_transformer.py#L357)). It is a good Pre-Norm model, and a trap for anybody who cites it as the original.
+**Text says Post, code does Pre.** The Annotated Transformer ([Huang et al., 2022](https://nlp.seas.harvard.edu/annotated-transformer/)) describes Post-Norm but
+normalizes the *input* of each sublayer ([this line](https://github.com/harvardnlp/annotated-transformer/blob/debc9fd747bb2123160a98046ad1c2d4da44a567/the_annotated_transformer.py#L357)). It is a good Pre-Norm model, and a trap for anybody who cites it as the original.
 
 **The skip carries the norm.** With one variable too few, the block computes $x \leftarrow N(x) + f(N(x))$. With $y = N(x)$ this is $y \leftarrow N(y + f(y))$: it *is* Post-Norm, with a norm on the embedding. In the figure of
 five rates its line, "normalized skip", coincides with Post-Norm's. Megatron-LM offers it as an option ([`apply_residual_connection_post_layernorm`](https://github.com/NVIDIA/Megatron-LM/blob/d98e8a64ddf34856e74b24714e3bedb2f5a39553/megatron/core/transformer/transformer_config.py#L198)), so a port must copy the setting as well as the weights.
 
 **The final norm is missing.** When a Post-Norm model is switched to Pre-Norm, the last norm is easily forgotten:
-[NeMo added it later](https://github.com/NVIDIA-NeMo/Speech/pull/2197). A test needs no training: triple the output of the last Pre-Norm block. If a norm follows, no logit changes. (In Post-Norm that norm is inside the last block, so triple the sum in front of it instead.)
+[NeMo added it later](https://github.com/NVIDIA-NeMo/Speech/pull/2197). A test needs no training: triple the output of the last Pre-Norm block. If a norm follows, no logit changes. (In Post-Norm that norm is inside the last block, so triple the sum before it instead.)
 
 *A bug to find.* A model runs `h = norm(x); x = h + f(h)` twelve times, and its head reads `norm(x)`. The author calls it Pre-Norm. What is it, and which single test shows that?
 
@@ -1308,7 +1319,7 @@ exact(change_when_tripled(None), tolerance=1e-3).claim(
 r"""
 ## How we know
 
-**Which runs count as stuck?** Half and twice the threshold, or *cut*, lead to the same picture as in [Post-Norm without warm-up](02_pre_and_post_norm.ipynb#post-norm-without-warm-up):
+**Which runs count as stuck?** We call the threshold, a tenth of a nat, the *cut*. Cuts of half and twice this size give the same picture as in [Post-Norm without warm-up](02_pre_and_post_norm.ipynb#post-norm-without-warm-up):
 """
 
 
@@ -1329,11 +1340,11 @@ plots.table([{"runs": arm, **count_stuck(arms[arm])} for arm in trio])
 
 # %% [markdown]
 r"""
-**Is the cause the division, or the constant?** In the table below, the first two rows compare the two kinds of run when their norms divide by about equally much. The first row has the runs that were given the frequencies, at step 20. The second row has plain Post-Norm at the first measured step at which its norms divide by at least as much. In the first row the gradient reaches the first block, and in the second hardly any of it does. So the division alone does not explain the difference.
+**Is the cause the division, or the constant?** In the table below, the first two rows compare the two kinds of run when their norms have divided by about the same factor. The first row shows the runs that were given the frequencies, at step 20. The second row shows plain Post-Norm at the first measured step at which its norms divide by at least as much. In the first row the gradient reaches the first block, and in the second row hardly any of it does. So the division alone does not explain the difference.
 
-<details><summary>Why at equal division, and what the last row shows</summary>
+<details><summary>Why we compare at equal division, and what the last row shows</summary>
 
-At step 20 the norms of the runs that were given the frequencies have divided by less than plain Post-Norm's (third row), so a comparison at that step would not separate the division from the constant. The last row shows the runs that were given the frequencies at the last measured step.
+By step 20 the norms divide the stream by a smaller factor in the runs that were given the frequencies than in plain Post-Norm (third row), so a comparison at that step would not separate the division from the constant. The last row shows the runs that were given the frequencies at the last measured step.
 
 </details>
 """
@@ -1359,7 +1370,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Does the result of the intervention depend on the threshold, the seeds or the setting?** The number of stuck runs does. Each cell counts plain Post-Norm first, and then the runs that were given the frequencies. The rank test (Mann–Whitney, on the final losses of the two kinds) needs no threshold, and in every row it finds that the two kinds differ.
+**Does the result of the intervention depend on the threshold, the seeds or the setting?** The number of stuck runs depends on them. Each cell counts plain Post-Norm first, and then the runs that were given the frequencies. The rank test (Mann–Whitney, on the final losses of the two kinds) needs no threshold: in every row the two kinds differ.
 """
 
 
@@ -1382,7 +1393,7 @@ plots.table(
     [
         compare_ends("the first ten seeds", seen),
         compare_ends("twenty new seeds", fresh),
-        compare_ends("rate 0.018", fresh_at_lower_rate),
+        compare_ends("learning rate 0.018", fresh_at_lower_rate),
         compare_ends(f"{sizes.longer} steps", longer),
     ],
     digits=2,
@@ -1390,7 +1401,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Could one have known at step 20?** Draw one run that learned and one that is stuck, by each of the three cuts. The table gives the probability that the first has the larger value of a measure at step 20. By chance it would be one half.
+**Could the outcome be predicted at step 20?** For each of the three cuts, draw one run that learned and one that is stuck. The table gives the probability that, at step 20, the run that learned has the larger value of a measure. By chance it would be one half.
 
 <details><summary>Which runs these are, and why the table proves little</summary>
 
@@ -1447,7 +1458,7 @@ plots.table(
         }
         for name, results in {
             "twenty new seeds": fresh,
-            "rate 0.018": fresh_at_lower_rate,
+            "learning rate 0.018": fresh_at_lower_rate,
             f"{sizes.longer} steps": longer,
         }.items()
         for of, measure in MEASURES.items()
@@ -1457,9 +1468,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Twelve blocks: does a learning rate at which no seed learns count?** One grid step above Post-Norm's best learning rate every seed stayed at the loss of letter frequencies. Whether or not the tuning uses that loss, the interval excludes zero. Without it the interval only just does so, and the verdict is weak. The card does not use it. We decided that after seeing the result ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
+**Twelve blocks: does a learning rate at which no seed learns count?** One grid step above Post-Norm's best learning rate every seed stayed at the loss of the unigram baseline. If the tuning uses that loss, the interval excludes zero. If not, it excludes zero only just, and the verdict is weak. The card leaves this loss out, a choice that we made after seeing the result ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
 
-**Which blocks are late?** The card leaves out the last block. The table also counts it, and averages over all blocks.
+**Which blocks are late?** On the card, those of the second half except the last. The table's second row adds the last block, and its third averages over all blocks. Its entries are Post-Norm's cost minus Pre-Norm's, in nats.
 """
 
 
@@ -1468,10 +1479,7 @@ plots.table(
     [
         {
             "blocks": name,
-            **{
-                f"{rung}: Post-Norm's cost minus Pre-Norm's (nats)": f"{gap:+z.3f}"
-                for rung, gap in save(blocks).items()
-            },
+            **{f"size or variant {rung}": f"{gap:+z.3f}" for rung, gap in save(blocks).items()},
         }
         for name, blocks in LATE.items()
     ]
@@ -1482,8 +1490,8 @@ r"""
 ## Exercises
 
 **2 (proof).** Let $x$ and $c$ have mean 0, variance 1 and an angle $\theta$ between them, and let $\epsilon = 0$. Show that
-$N(x + c)$ has the angle $\theta/2$ to $c$. First compute two numbers: after how many constant writes of the token's own length has Post-Norm's angle, 90° at
-first, fallen below a tenth of a degree? And after how many has Pre-Norm's?
+$N(x + c)$ makes an angle of $\theta/2$ with $c$. First compute two numbers: if the angle is 90° at first and $c$ is added again and again, after how many
+additions is it below a tenth of a degree in Post-Norm, and in Pre-Norm?
 """
 
 # %% tags=["exercise"]
@@ -1504,14 +1512,14 @@ Vectors of mean 0 and variance 1 all have the length $\sqrt d$. What does the su
 </details>
 <details><summary>Solution</summary>
 
-$N$ keeps directions of vectors of mean 0, so only the direction of $x + c$ matters. $|x| = |c|$ makes $x$ and $c$ two sides of a rhombus, and
+$N$ preserves the direction of vectors of mean 0, so only the direction of $x + c$ matters. $|x| = |c|$ makes $x$ and $c$ two sides of a rhombus, and
 $x + c$ is its diagonal, which halves the angle. $\square$ The numbers: Post-Norm needs ten halvings, since $90/2^{10} \approx 0.088$, and for Pre-Norm $1/S < \tan 0.1°$
 needs $S = 573$.
 
 </details>
 
 **3 (in code).** A gradient $g$ arrives at the output of LayerNorm. Write a function for the gradient at its input, $J_N^\top g$, without autograd and without
-making a $d\times d$ matrix. `x` and `g` have shape (tokens, d).
+building a $d\times d$ matrix. `x` and `g` have shape (tokens, d).
 """
 
 
@@ -1556,7 +1564,7 @@ assert check_pull_back(solved_pull_back).ok
 # %% [markdown]
 r"""
 **4 (open).** The intervention does not explain everything: some runs that were given the letter frequencies are stuck nevertheless. Which remedy
-frees them? Write down a prediction, and which result would change your mind. Then compare (a) the frequencies and ten steps of warm-up, (b) the
+frees them? Write down a prediction and the result that would change your mind. Then compare (a) the frequencies and ten steps of warm-up, (b) the
 frequencies and a third of the learning rate, and (c) no frequencies, but the whole gradient clipped to norm 1.
 """
 
@@ -1585,11 +1593,11 @@ Adam divides by the size of the gradient. What can clipping change, then?
 - **How can the place of one norm decide?** Every model first writes the letter frequencies into all tokens. Pre-Norm adds them next to the tokens' content.
   Post-Norm divides that content, too. At a high learning rate the tokens of most runs merge, and little of the gradient that could separate them reaches the first block.
   <!-- 02-post-norm-merges-its-tokens 02-a-constant-write-halves-the-angle 02-a-constant-write-leaves-pre-norm-its-token -->
-- **Given the frequencies, tokens stay distinct and runs reach a lower loss**, at two learning rates and two lengths. At the lower learning rate the tokens of most runs stay distinct without the frequencies, too, so preventing the merger is not the whole gain. Nor are the frequencies a complete cure: many of the longer runs are stuck.
+- **Given the frequencies, tokens stay distinct in nearly all short runs, and the loss is lower**, at each of two learning rates and, at the higher one, of two lengths. At the lower learning rate the tokens of most runs stay distinct even without the frequencies, and yet the loss is lower with them. So the frequencies help in another way as well. Nor are they a complete cure: many of the longer runs are stuck.
   <!-- 02-a-given-constant-keeps-tokens-apart 02-a-given-constant-prevents-the-plateau -->
-- **Merged tokens are not the whole explanation.** Among runs that were given the frequencies, those whose norms have divided more reach a higher loss. We saw this at step 20 in twenty short runs, whose tokens all stay distinct. In ten longer runs we saw it at the last measured step, which is in the first quarter of their training. We did not try changing the division alone.
+- **Merged tokens are not the whole explanation.** Among runs that were given the frequencies, those whose norms have divided more reach a higher loss. We saw this at step 20 in twenty short runs, whose tokens all stay distinct. In ten longer runs we did not see it at step 20, but we saw it at the last measured step, still in the first quarter of training. We did not try changing the division alone.
   <!-- 02-the-path-foretells-the-end -->
-- **Step 0 shows no difference.** With 6 blocks, neither vanishing gradients nor a large last gradient nor a first step that is too long distinguishes the two placements at step 0. And Pre-Norm's gradient has no lower bound.
+- **Step 0 shows no difference** with 6 blocks: neither vanishing gradients nor a large last gradient nor a first step that is too long distinguishes the two placements. And Pre-Norm's gradient has no lower bound.
   <!-- 02-step-zero-shows-nothing 02-last-gradients-begin-alike 02-first-steps-go-equally-far 02-pre-gradient-has-no-floor -->
 - With warm-up, tokens become alike, too, but they separate again. At a low learning rate Post-Norm needs no warm-up here, and at a learning rate that is too high, warm-up is not enough.
   <!-- 02-post-needs-warm-up 02-warm-up-is-not-always-enough -->
@@ -1607,8 +1615,8 @@ Adam divides by the size of the gradient. What can clipping change, then?
 
 | you see | cause | try |
 | --- | --- | --- |
-| the loss stops at letter (or token) frequencies | Post-Norm's tokens have merged, or its norms divide by growing writes | warm-up, a lower rate, Pre-Norm |
-| the loss is fine and the model is not the paper's | the norm is not where the text says it is | compare with the equation |
+| the loss stays at that of a model that knows only letter (or token) frequencies | Post-Norm's tokens have merged, or (probably) growing writes make its norms divide by more and more | warm-up, a lower rate, Pre-Norm |
+| the loss is fine but the model is not the paper's | the norm is not where the text says it is | compare with the equation |
 | logits grow when the last block's output is tripled | the final norm is missing | add it |
 
 ## References
