@@ -11,16 +11,16 @@ r"""
 # RMSNorm
 
 **Question.** LayerNorm subtracts a token's mean and divides by its standard deviation. [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) and Llama
-only divide, by the root mean square. Add 10 to every channel: LayerNorm's output stays the same, RMSNorm's changes, and a LayerNorm model
-with textbook variances in bfloat16 hardly learns. What does subtracting the mean do, and when may a norm skip it?
+only divide, by the root mean square. Add 10 to every channel: LayerNorm's output stays the same, RMSNorm's changes.
+Yet in bfloat16, LayerNorm with a common variance formula fails. What does subtracting the mean do, and when may a norm skip it?
 
 <details><summary>In short (contains spoilers)</summary>
 
-- In a token of $d$ channels the mean is one direction out of $d$. Under Pre-Norm a LayerNorm model without shifts *is* an RMSNorm model, with
-  other weights.
-- Ordinary tokens have hardly any mean, so there is little to subtract: at our smallest size the two norms reach the same loss, within our margin. Where tokens consist mostly of
+- In a token of $d$ channels, the mean is one direction out of $d$. Under Pre-Norm, a LayerNorm model without shifts *is* an RMSNorm model with
+  different weights.
+- The means of ordinary tokens are small, so there is little to subtract: at our smallest size, the two norms reach the same loss, within our margin. Where tokens consist mostly of
   their mean, RMSNorm needs a larger learning rate, and its loss is still higher.
-- On such tokens a textbook formula for the variance fails in bfloat16: it subtracts one large rounded number from another. On ordinary tokens it does no harm.
+- On such tokens, a textbook formula for the variance fails in bfloat16: it subtracts one large rounded number from another. On ordinary tokens, it does no harm.
 
 </details>
 """
@@ -92,25 +92,31 @@ $(9 + 1 + 1 + 25)/4 = 9$, so its **root mean square** is 3. RMSNorm's output is 
 $$\mathrm{RMSNorm}(x) = g \odot \frac{x}{\mathrm{RMS}(x)}, \qquad
 \mathrm{RMS}(x) = \sqrt{\tfrac1d\textstyle\sum_i x_i^2}.$$
 
-It subtracts no mean and usually adds no shift. Each channel keeps a learned gain $g_i$.
+RMSNorm subtracts no mean and usually adds no shift. Each channel keeps a learned gain $g_i$.
 
-The three numbers belong together: $9 = 2^2 + 5$. In general $\mathrm{RMS}^2 = \mu^2 + \sigma^2$:
+The three numbers are related: $9 = 2^2 + 5$. In general, $\mathrm{RMS}^2 = \mu^2 + \sigma^2$:
 this is Pythagoras' theorem in the picture above. Divide all lengths by $\sqrt d$. Then the arrow's length is the RMS, its shadow on the line $\mathbf 1 = (1, 1, 1, 1)$
 is the mean, and its distance from the line is the standard deviation. If we add 10, only the shadow grows:
 """
 
 # %%
 a, b = (torch.tensor(token) for token in tokens.values())
-for name, token in {"a": a, "b": b, "a + 10": a + 10, "b + 10": b + 10}.items():
-    print(
-        f"{name:6}  layer {layer_norm(token).numpy().round(2)}  rms {rms_norm(token).numpy().round(2)}"
-    )
+plots.table(
+    [
+        {
+            "token": name,
+            "LayerNorm": str(layer_norm(token).numpy().round(2)),
+            "RMSNorm": str(rms_norm(token).numpy().round(2)),
+        }
+        for name, token in {"a": a, "b": b, "a + 10": a + 10, "b + 10": b + 10}.items()
+    ]
+)
 
 # %% [markdown]
 r"""
-Under RMSNorm both $a + 10$ and $b + 10$ come close to $(1, 1, 1, 1)$. The two tokens differ only in their deviations from the mean. In $a$ and $b$ these deviations make up 5/9 of the
-energy (here the sum of squares), in $a + 10$ and $b + 10$ only 5/149 of it. LayerNorm's outputs are unchanged. Everything that can go wrong without the subtraction is in this
-picture.
+With RMSNorm, both $a + 10$ and $b + 10$ come close to $(1, 1, 1, 1)$. The two tokens differ only in their deviations from the mean. In $a$ and $b$, these deviations make up 5/9 of the
+energy (here the sum of squares), but in $a + 10$ and $b + 10$ only 5/149. LayerNorm's outputs are unchanged. This picture shows everything that can go wrong without the
+subtraction.
 
 ### What the subtraction removes
 
@@ -119,7 +125,7 @@ $\mathbf 1$ and nothing else. So LayerNorm is RMSNorm after a projection,
 
 $$\mathrm{LN}(x) = \mathrm{RMSNorm}(Px),$$
 
-gain and shift aside. Without $P$ one invariance is lost. Both norms are invariant to the *length* of a token. Only LayerNorm
+leaving gain and shift aside. Without $P$, one invariance is lost. Both norms are invariant to the *length* of a token. Only LayerNorm
 is also invariant to the token's component along $\mathbf 1$.
 """
 
@@ -155,20 +161,20 @@ exact(len(differ)).claim(
     "03-only-recentring-is-lost",
     "in [1, 1]",
     "Of LayerNorm's invariances, RMSNorm lacks only the invariance to re-centring.",
-    found="LayerNorm and RMSNorm respond differently to {mean:.0f} of {rows} changes of their input (times 3, times −1, plus 10 everywhere, plus 10 in one channel): {which}.",
+    found="Of {rows} changes of the input (times 3, times −1, plus 10 everywhere, plus 10 in one channel), LayerNorm and RMSNorm respond differently to {mean:.0f}: {which}.",
     source="Zhang and Sennrich 2019, arXiv 1910.07467, section 4 (invariance analysis)",
     beside={"rows": len(changed), "which": ", ".join(differ)},
 )
 
 # %% [markdown]
 r"""
-The subtraction removes one direction out of $d$: at width 4096, on average one part in 4096 of a random vector's energy. So it should cost little to keep that direction, unless tokens have a large component along exactly this direction. Remember that exception.
+The subtraction removes one direction out of $d$: at width 4096, on average one part in 4096 of a random vector's energy. So it should cost little to keep that direction, unless tokens have a large component along it. Remember that exception.
 
 ### Your turn
 
 **1 (in code, 10 minutes).** Write RMSNorm. Its one line contains three decisions: the squares of half-precision
 numbers are summed in float32 (float64 stays float64), $\epsilon$ is added under the root, and the result is rounded
-once, at the very end. The check names your mistake.
+once, at the end. The check names your mistake.
 """
 
 
@@ -241,10 +247,10 @@ r"""
 ### Pre-Norm models do not need the mean
 
 [Jiang et al. (2023)](https://arxiv.org/abs/2305.14858) noticed something stronger than an approximation. In a
-Pre-Norm model *everything* that reads the stream reads it through a norm. If all of these norms are LayerNorms, the stream's
+Pre-Norm model, *everything* that reads the stream reads it through a norm. If all of these norms are LayerNorms, the stream's
 component along $\mathbf 1$ is written, carried and never read. So it can be removed at the source: subtract the mean over
 channels from each embedding, and from each column of each matrix that writes to the stream. The stream is now always $Px$
-in place of $x$. RMSNorm of the new stream is LayerNorm of the old one, and the model computes the same function. Under Post-Norm this fails: there the skip carries a norm's output times its gain, which has a mean again.
+instead of $x$. RMSNorm of the new stream is LayerNorm of the old one, and the model computes the same function. Under Post-Norm this fails: the skip carries the output of a norm, to which the gain gives a mean again.
 """
 
 
@@ -288,12 +294,11 @@ shares the embedding's weights must keep a copy from before the centring.
 
 </details>
 
-So one question is answered for Pre-Norm: without the subtraction no function is lost. Two questions are open. What does RMSNorm save? And does *training* find the function as easily? We begin with
-the savings.
+So one question is answered for Pre-Norm: without the subtraction, no function is lost. Two questions are open. What does RMSNorm save? And does *training* find the function as easily?
 
-Of the seven operations on each value (sum, subtraction, square, sum of squares, division, gain, shift) RMSNorm saves three: the sum, the subtraction and the shift. Compared with the work of a large model's matrices that is negligible. The cost of a norm
+Of the seven operations on each value (sum, subtraction, square, sum of squares, division, gain, shift), RMSNorm saves three: the sum, the subtraction and the shift. Compared with the work of a large model's matrices, that is negligible. The cost of a norm
 is memory traffic: it reads a row and writes a row. A fused kernel, one GPU program for the whole norm, keeps the row on the chip between its passes, whichever
-formula it computes, so both formulas are equally fast. Without a fused kernel RMSNorm may even be the *slower* of the two.
+formula it computes, so both formulas are equally fast. An RMSNorm without a fused kernel may even be *slower* than a LayerNorm with one.
 **Speed is a property of a kernel, not of a formula.** Chapter 09 measures kernels. Appendix D counts [who uses which norm](D_numbers.ipynb#who-uses-which-norm).
 """
 
@@ -304,7 +309,7 @@ exact(100 * saved / matrices).claim(
     "< 0.01",
     "Compared with LayerNorm, RMSNorm saves few operations.",
     found="The sum and the subtraction that RMSNorm saves (not counting the shift) are {mean:.4f} % of the {matrices:.0f} billion operations per token of Llama 3 70B.",
-    source="counted from the model's sizes; two operations a parameter and token",
+    source="counted from the model's sizes; two operations per parameter and token",
     beside={"matrices": matrices / 1e9},
 )
 
@@ -335,13 +340,13 @@ r"""
 
 ### The loss
 
-The *ladder* is the grid of experiments that all chapters share: the same recipes at several model sizes, each trained long enough to be compared. LayerNorm has a gain and a shift, RMSNorm has only a gain, so the two models differ in the shift, too.
+The *ladder* is the grid of experiments that all chapters share: the same recipes at several model sizes, each trained long enough to be compared. LayerNorm has a gain and a shift, but RMSNorm has only a gain, so the two models differ in the shift, too.
 We did not separate the effects of these two differences.
-We call two norms equal if their losses differ by less than 0.009 nats. This margin is less than a quarter of what it costs to miss the learning rate by a factor of $\sqrt{10}$.
+We call two norms equal if their losses differ by less than 0.009 nats. This margin is less than a quarter of the cost of a learning rate that is off by a factor of $\sqrt{10}$.
 
 <details><summary>How we tuned and evaluated</summary>
 
-Size S, the smallest, has six blocks of width 32, which read 20 characters per parameter in 3,200 updates. For each norm we try at least seven learning rates, and evaluate the best one with fresh seeds. The figure is for size S only.
+Size S, the smallest, has six blocks of width 32, trained on 20 characters per parameter in 3,200 updates. For each norm, we try at least seven learning rates, and evaluate the best one with fresh seeds.
 
 </details>
 """
@@ -375,7 +380,7 @@ plots.dots(
     xlabel="test loss minus LayerNorm's mean (nats)",
     threshold={"−0.009": -0.009, "LayerNorm": 0.0, "+0.009": 0.009},
     caption="Test losses of the smallest models, with RMSNorm and without norms, minus LayerNorm's mean test loss. Differences between the two outer lines count as zero. "
-    "Even without norms the loss comes close, at the learning rate that suits that model best.",
+    "Even without norms, the tuned model's loss comes close to LayerNorm's.",
     provenance=lab.provenance(found.where(arm=["pre", "pre, layer", "none"], stage="final")),
 ).named("five-seeds")
 
@@ -394,9 +399,9 @@ ahead["pre"].claim(
 r"""
 ### How large is the mean?
 
-RMSNorm's loss may be a little higher, by less than the margin. Why should so little depend on the subtraction? Perhaps there is nothing to subtract. The mean's share of a token's energy,
+RMSNorm's loss may be a little higher, by less than the margin. Why does so little depend on the subtraction? Perhaps there is nothing to subtract. The mean's share of a token's energy,
 $\mu^2/\mathrm{RMS}^2$, is the token's squared cosine with $\mathbf 1$: 4/9 for $a$, 144/149 for $a + 10$, and on average $1/d$
-for a random direction. We measure it in small models of four blocks, trained for 150 steps. That is enough to see how the stream develops, but the training is too short to rank losses.
+for a random direction. We measure this share in small models of four blocks, trained for 150 steps. That is enough to see how the stream develops, but too short to rank losses.
 """
 
 # %%
@@ -431,29 +436,29 @@ shares["rms"].claim(
     beside={
         "layer": shares["layer"],
         "random": 1 / sizes.dim,
-        "second value": "size S after 3,200 steps: the last column of a table below",
+        "second value": "size S after 3,200 steps: the last column of the table by learning rate below",
     },
 )
 
 # %% [markdown]
 r"""
 So **there is hardly anything to subtract**, as [Gupta et al. (2024)](https://arxiv.org/abs/2409.12951) found in large
-models. With RMSNorm the share is about that of chance, $1/32$ at this width and $1/4096$ at width 4096. With LayerNorm the share is smaller
-still. In the backward pass LayerNorm subtracts the gradient's mean, so the matrices that write to the stream get no gradient along $\mathbf 1$ and are never taught to write a mean. Adam rescales each entry
+models. With RMSNorm, the share is about that of chance, $1/32$ at this width. (The verdict is weak: leaving out one run changes it. At width 4096, chance would give $1/4096$.) With LayerNorm, the share is even
+smaller. In the backward pass, LayerNorm subtracts the gradient's mean, so the matrices that write to the stream get no gradient along $\mathbf 1$. Training enlarges what they write in other directions, but hardly the mean. Adam rescales each entry
 separately, which brings a little of the mean back.
 
 ### When the mean is large
 
-Trained tokens have hardly any mean, so we give them one: we add an *offset* of 10 to every channel of every embedding, in the six-block model of size S. Embeddings start with an RMS of 1. So a token's RMS is now
-about 10, nearly all of it mean, and the differences between tokens reach the matrices ten times smaller. Matrices ten times as large would compensate for
-that, and so would embeddings ten times as large. But Adam moves a weight by about one learning rate per step, however small the gradient is. So making them ten times as
+The means of trained tokens are small, so we enlarge them: we add an *offset* of 10 to every channel of every embedding, in the six-block model of size S. Embeddings start with an RMS of 1. So a token's RMS is now
+about 10, nearly all of it mean, and the differences between tokens are ten times smaller when they reach the matrices. Matrices ten times as large would compensate for
+that, and so would embeddings ten times as large under the same offset. But Adam moves a weight by about one learning rate per step, however small the gradient is. So making weights ten times as
 large takes ten times as many steps, or ten times the learning rate.
 """
 
 # %%
 plain = ladder.build_base_run(sizes.rung, "pre")
 raised = replace(plain, model=Perturbed(**vars(plain.model), embedding_offset=10.0))
-arm = {"rms, offset 10": {}}
+arm = {"RMSNorm, offset 10": {}}
 search = replace(raised, probes=("validation",), seed=ladder.TUNING_SEED)
 tuning = lab.run(Experiment(search, {"arm": arm, "train.lr": sizes.rates}))
 of_plain = found.where(arm="pre", rung=sizes.rung)
@@ -461,7 +466,7 @@ plain_rate, its_rate = next(iter(of_plain.where(stage="first").by("lr"))), tunin
 
 # %% [markdown]
 r"""
-We have tuned the model with the offset with one seed, and its best learning rate is higher than that of the model without the offset. With five other seeds we now train both models at these two learning rates and at those in between,
+For the model with the offset, we tuned the learning rate with one seed. The best one is higher than without the offset. With five other seeds, we now train both models at these two learning rates and at those in between,
 so that only the offset differs:
 """
 
@@ -469,7 +474,7 @@ so that only the offset differs:
 between = [rate for rate in sizes.rates if plain_rate <= rate <= its_rate]
 looks = ("validation", "test", "mean-share", "residual-rms")
 grid = {"train.lr": between, "seed": list(ladder.SEEDS)}
-without = lab.run(Experiment(replace(plain, probes=looks), {"arm": {"rms": {}}, **grid}))
+without = lab.run(Experiment(replace(plain, probes=looks), {"arm": {"RMSNorm": {}}, **grid}))
 final = lab.run(Experiment(replace(raised, probes=looks), {"arm": arm, **grid}))
 
 # %% tags=["mechanism", "remove-cell"]
@@ -481,16 +486,16 @@ lab.train_live(Experiment(replace(raised, train=best, probes=looks), {"arm": arm
 # %%
 plots.curves(
     {
-        "layer": at_rates(tuned["pre, layer"]),
-        "rms": at_rates(of_plain.where(stage="tuning") + without),
-        "rms, offset 10": at_rates(tuning + final),
+        "LayerNorm": at_rates(tuned["pre, layer"]),
+        "RMSNorm": at_rates(of_plain.where(stage="tuning") + without),
+        "RMSNorm, offset 10": at_rates(tuning + final),
     },
     xlabel="learning rate",
     ylabel="validation loss (nats)",
     logx=True,
     reference=ladder.references(sizes.rung),
     caption="Validation loss against learning rate at size S. The offset of 10 moves RMSNorm's curve to the right: with the offset, the loss is higher at low learning rates, and it begins to rise only at higher learning rates. "
-    "At the two highest learning rates we ran only one seed, the one with which the learning rate was chosen. We trained LayerNorm without the offset. By algebra, its curve would be the same with the offset.",
+    f"With the offset, we ran learning rates below {between[0]:g} and above {between[-1]:g} only with the tuning seed, so these points are less certain than the means between them. We trained LayerNorm only without the offset: by algebra, the offset would not change its curve.",
     provenance=lab.provenance(found.where(stage="tuning", rung=sizes.rung), tuning, without, final),
 ).named("offset-by-rate")
 
@@ -520,22 +525,22 @@ replace(plain_test.improvement_over(test[its_rate]), estimate=cost).tuned(
     "03-an-offset-hurts-rms",
     "> 0",
     "If an offset makes tokens consist mostly of their mean, RMSNorm's loss is higher, even at its best learning rate.",
-    found="With 10 added to every channel, RMSNorm's test loss is {mean:.3f} nats higher, with each model at its best learning rate ({its_rate:g} with the offset, {plain_rate:g} without it). With the offset and a learning rate of {half:g}, the loss is {at_half:.3f} nats higher.",
+    found="With 10 added to every channel, RMSNorm's test loss is {mean:.3f} nats higher than without this offset, with each model at its best learning rate ({its_rate:g} with the offset, {plain_rate:g} without). At {half:g} with the offset, the loss is {at_half:.3f} nats higher than at {plain_rate:g} without.",
     source="this book: RMSNorm is not re-centring invariant",
     beside={
         "plain_rate": plain_rate,
         "its_rate": its_rate,
         "half": half_step,
         "at_half": test[half_step].mean - plain_test.mean,
-        "second value": "of the rate, the next lower one; of the offset, none",
+        "second value": "the next lower learning rate; no other offset",
     },
 )
 
 # %% [markdown]
 r"""
-With the offset the best learning rate is larger, though not ten times as large. For RMSNorm an offset acts like a smaller learning rate. At low learning rates the loss is higher with the offset than without it.
-At learning rates that are too high for models without the offset, the loss with the offset is lower than that of either norm without it. But even the lowest loss with the offset is higher than the lowest loss without it, and we cannot say why.
-And the best learning rate is known only as a range: among the learning rates that we evaluated with five seeds, the two highest can hardly be distinguished. The card's interval allows for this: it includes
+With the offset, the best learning rate is larger, though not ten times as large. For RMSNorm, an offset acts like a smaller learning rate: its curve moves to the right. So the offset raises the loss at low learning rates,
+and lowers it at rates that are too high without the offset. But the curve's lowest point is higher, too, and we cannot say why.
+And the best learning rate is known only as a range: among the learning rates with five seeds, the two highest can hardly be distinguished. The card's interval includes
 the uncertainty that comes from choosing the learning rate with one seed.
 
 ### Do the blocks subtract the mean, or outgrow it?
@@ -567,10 +572,10 @@ def follow_rest(record):
 # %%
 with_it, without_it = final.by("lr"), without.by("lr")
 plots.by_depth(
-    {f"the mean, rate {rate:g}": at.values(follow_mean) for rate, at in with_it.items()}
-    | {"the rest": with_it[its_rate].values(follow_rest)}
-    | {"the rest, no offset": without_it[its_rate].values(follow_rest)},
-    ylabel="size (RMS over channels and tokens)",
+    {f"mean, rate {rate:g}": at.values(follow_mean) for rate, at in with_it.items()}
+    | {"rest": with_it[its_rate].values(follow_rest)}
+    | {"rest, no offset": without_it[its_rate].values(follow_rest)},
+    ylabel="RMS over channels and tokens",
     xlabel="block (0: the embedding)",
     start=0,
     logy=True,
@@ -590,23 +595,23 @@ kept = {rate: at.measure(keep_least) for rate, at in with_it.items()}
 kept[its_rate].tuned().claim(
     "03-rms-learns-to-remove-the-mean",
     "< 0.5",
-    "At every learning rate, the blocks of a model with RMSNorm learn to remove at least half of the mean from the stream.",
-    found="At its lowest point, the mean of the stream in a model with RMSNorm is {first:.0%} of the embedding's mean at learning rate {lower_rate:g}, and {mean:.0%} at learning rate {higher_rate:g}.",
+    "If an offset is added to all embeddings, the blocks of a model with RMSNorm learn at every learning rate to remove at least half of the mean from the stream.",
+    found="In a model with RMSNorm and an offset of 10, the lowest mean of the stream is {first:.0%} of the embedding's mean at learning rate {lower_rate:g}, and {mean:.0%} at learning rate {higher_rate:g}.",
     source="this book, a prediction",
     beside={
         "first": kept[between[0]],
         "lower_rate": between[0],
         "higher_rate": its_rate,
-        "second value": "of the rate, and it turns",
+        "second value": "the lowest learning rate, with the opposite result",
         "last step": "the trained model",
     },
 )
 
 # %% [markdown]
 r"""
-At the best learning rate of the model without the offset, the first blocks do remove most of the mean. At the highest of these learning rates, which is the tuned one with the offset, they
+At the learning rate that is best without the offset, the first blocks do remove most of the mean. At the rate that is best with it, the highest of the three, they
 remove hardly any of it. Do they *outgrow* the mean instead?
-At each of these learning rates the rest is larger than the mean at the end of the stream. But any stream grows with its learning rate. To isolate the effect of the
+At each of these learning rates, the rest is larger than the mean at the end of the stream. But any stream grows with the learning rate. To isolate the effect of the
 offset, we compare with a model without it at the same learning rate:
 """
 
@@ -618,11 +623,11 @@ rest_at, stream_at = (
 plots.table(
     [
         {
-            "rate": f"{rate:g}",
-            "with the offset: lowest mean left": f"{kept[rate].mean:.0%}",
-            "with the offset: rest at the end": f"{rest_at[rate].mean:.0f}",
-            "without it: rest at the end": f"{stream_at[rate].mean:.0f}",
-            "without it: share of the mean": f"{at.measure(lambda r: r.probes['mean-share'][-1]).mean:.1%}",
+            "learning rate": f"{rate:g}",
+            "with the offset: lowest mean (share of the embedding's)": f"{kept[rate].mean:.0%}",
+            "with the offset: RMS of the rest after the last block": f"{rest_at[rate].mean:.0f}",
+            "without the offset: RMS of the rest after the last block": f"{stream_at[rate].mean:.0f}",
+            "without the offset: share of the mean": f"{at.measure(lambda r: r.probes['mean-share'][-1]).mean:.1%}",
         }
         for rate, at in without_it.items()
     ]
@@ -633,25 +638,25 @@ combine(max, *(rest_at[rate] / stream_at[rate] for rate in between)).claim(
     "03-the-offset-makes-the-stream-smaller",
     "< 1",
     "At the same learning rate, what is not mean ends smaller in the stream with the offset than without it.",
-    found="With an offset of 10, the stream minus its mean is {first:.2f} times as large as without the offset at learning rate {lower_rate:g}, and {last:.2f} times as large at learning rate {higher_rate:g}. The criterion applies to each seed's largest ratio at any of the learning rates, which is {mean:.2f} on average.",
+    found="With an offset of 10, the stream minus its mean is {first:.2f} times as large as without the offset at learning rate {lower_rate:g}, and {last:.2f} times as large at learning rate {higher_rate:g}. The criterion applies to each seed's largest ratio over all three learning rates, which is {mean:.2f} on average.",
     source="this book, a prediction",
     beside={
         "first": rest_at[between[0]].mean / stream_at[between[0]].mean,
         "last": rest_at[its_rate].mean / stream_at[its_rate].mean,
         "lower_rate": between[0],
         "higher_rate": its_rate,
-        "second value": "of the rate; of the offset, none",
+        "second value": "three learning rates; no other offset",
         "last step": "the trained model",
-        "control": "the same rate without the offset",
+        "control": "the same learning rate without the offset",
     },
 )
 
 # %% [markdown]
 r"""
-**The offset does not make the blocks outgrow the mean.** The rest of the stream does grow, and it grows more at a higher learning rate, whether or not there is an offset. If two models with the same learning rate are compared after the last block, the rest is smaller in the one with the offset: slightly at the lowest of these learning rates, and far smaller at the highest. **How much of
+**The rest of the stream does outgrow the mean, but not because of the offset.** It grows with and without an offset, and more at a higher learning rate. At the same learning rate, the rest after the last block is smaller with the offset: slightly smaller at the lowest of these learning rates, and far smaller at the highest. **How much of
 the mean the blocks subtract depends on the learning rate.** The first blocks remove most of the mean at a low learning rate and hardly any of it at a high one, and later blocks add some back. We did not measure whether the matrices that read the
-stream learn to ignore the mean that is left. Real embeddings have no constant of 10. The experiment shows the failure from which LayerNorm's subtraction
-protects.
+stream learn to ignore the remaining mean. Real embeddings have no constant of 10. The experiment shows the failure from which LayerNorm's subtraction
+protects a model.
 
 *By hand.* A probe reports an RMS of 13 and a mean of 12 for a token. What is the mean's share of its energy? And how many times smaller are differences between tokens after RMSNorm than after LayerNorm?
 
@@ -669,11 +674,11 @@ between 512 and 1024 they are 4 apart, and up to 2048 they are 8 apart. float16 
 4 and 3 bits: E4M3 stores three of them, and E5M2 stores two ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)).
 
 Take $a + 30 = (33, 31, 29, 35)$. Its mean is 32, and its variance is still 5. Many kernels and textbooks compute the variance in
-one pass over the data, as $\frac1d\sum x_i^2 - \mu^2$. The mean square is 1029, the squared mean is 1024, and
-the difference is 5. In bfloat16 the neighbours of 1029 are 1024 and 1032. So a rounded mean square is one of these two, and
+one pass over the data, as $\frac1d\sum x_i^2 - \mu^2$, not in two: first $\mu$, then $\frac1d\sum (x_i - \mu)^2$. The mean square is 1029, the squared mean is 1024, and
+the difference is 5. In bfloat16, the neighbours of 1029 are 1024 and 1032. So a rounded mean square is one of these two, and
 the computed variance is 0 or 8, never 5. The number 1029 itself would round to 1032, but every square is
-rounded, too, before the squares are summed: 1089, 961, 841, 1225 become 1088, 960, 840, 1224. Their mean is 1028, half-way between two numbers of the format, and
-is rounded to the even neighbour, 1024. So the computed variance of this token is 0.
+rounded, too, before the squares are summed: 1089, 961, 841, 1225 become 1088, 960, 840, 1224. Their mean is 1028, half-way between $1024 = 128\cdot8$ and $1032 = 129\cdot8$.
+A tie is rounded to the even multiple, 1024. So the computed variance of this token is 0.
 """
 
 # %%
@@ -693,17 +698,17 @@ plots.table(
 # %% [markdown]
 r"""
 Part 7 of the article series *Transformer Anatomy* ([errata](errata.md)) blames the subtraction $x_i - \mu$ for inaccurate variances in bfloat16. But the two-pass formula subtracts the mean, too, and gets the variance right here. The cause is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract. Its mean square is a sum of
-positive numbers, and such a sum cannot cancel. The statistic is safe, but the output is not: at a mean of 30 standard deviations all outputs are near 1, where steps of $2^{-7}$ are coarse compared with differences of $1/30$.
+positive numbers, and in such a sum nothing can cancel. The statistic is safe, but the output is not: at a mean of 30 standard deviations, all outputs are near 1, where steps of $2^{-7}$ are coarse compared with differences of $1/30$.
 
 ### One-pass variance at a mean of 30
 
-Wider tokens do not help. Give 4,096 channels the standard deviation 1 and the mean 30: the mean square is near 901
+Wider tokens do not help. Give 4,096 channels a standard deviation of 1 and a mean of 30: the mean square is near 901
 and the squared mean near 900, where bfloat16's numbers are 4 apart. So their difference is a multiple of 4: 0, 4
-or −4, and never 1. After the question, move the mean with the slider:
+or −4, and never 1. Answer, then move the slider:
 
 | question | choices | ours |
 | --- | --- | --- |
-| Near a mean of 30 standard deviations, how many one-pass variances in bfloat16 are off by as much as the variance itself, or more? <!-- 03-one-pass-loses-the-variance 03-two-passes-and-rms-are-safe --> | few; <!-- 0.2 --> about half; <!-- 0.8 --> nearly all | <details><summary>show</summary>Near a mean of 30 standard deviations no one-pass variance in bfloat16 is right, and every two-pass variance is.</details> |
+| Near a mean of 30 standard deviations, how many one-pass variances in bfloat16 are off by as much as the variance itself, or more? <!-- 03-one-pass-loses-the-variance 03-two-passes-and-rms-are-safe --> | few; <!-- 0.2 --> about half; <!-- 0.8 --> nearly all | <details><summary>show</summary>Near a mean of 30 standard deviations, no one-pass variance in bfloat16 is right, and every two-pass variance is.</details> |
 """
 
 
@@ -729,10 +734,10 @@ def draw(mean):
         {
             "one-pass": measure(mean, "bfloat16 one-pass", count=500)[0].flatten().tolist(),
             "two-pass": measure(mean, "bfloat16", count=500)[0].flatten().tolist(),
-            "rms": measure_mean_square(mean, count=500).tolist(),
+            "RMSNorm": measure_mean_square(mean, count=500).tolist(),
         },
         np.arange(-4.9, 5.0, 0.2).tolist(),
-        xlabel="variance (for rms: the mean square, over the true one)",
+        xlabel="variance (for RMSNorm: mean square divided by the true one)",
         title=f"mean / standard deviation = {mean}",
         reference={"true": 1.0},
         caption=f"Variances of 500 tokens whose mean is {mean} times their standard deviation.",
@@ -745,8 +750,8 @@ plots.explore(
     "offset-and-variance",
     label="mean / standard deviation",
     caption="Variances of 500 tokens of width 4096, computed in bfloat16. As the mean grows, one-pass variances fall on a coarser and coarser grid. From a mean "
-    "of 16 on, the true value 1 is no longer on that grid, and near 30 only −4, 0 and 4 are left. Which of the three is the most frequent depends on the third "
-    "digit of the mean. The two-pass variance, and RMSNorm's mean square over the true one, stay near 1.",
+    "of 16 on, the true value 1 is no longer on that grid, and near 30 only −4, 0 and 4 are left. Which of the three is most frequent depends on the third "
+    "digit of the mean. The two-pass variance, and RMSNorm's mean square divided by the true one, stay near 1.",
 )
 
 # %%
@@ -799,7 +804,7 @@ def worst(means, seed):
 computed([worst(half_way, s) for s in draws], unit="draws", tolerance=8e-4).claim(
     "03-two-passes-and-rms-are-safe",
     "< 0.01",
-    "At means at which one pass loses the variance in bfloat16, a two-pass variance and RMSNorm's mean square are accurate.",
+    "In bfloat16, a two-pass variance and RMSNorm's mean square are accurate even at means at which a one-pass variance has no correct digit.",
     found="In bfloat16, the relative errors of a two-pass variance and of RMSNorm's mean square are at most {on_grid:.4f} at five means up to {most:.0f}, and at most {mean:.4f} at means half-way between two representable numbers.",
     source="rounding analysis above",
     beside={"most": max(means), "on_grid": fmean(worst(means, s) for s in draws)},
@@ -807,8 +812,8 @@ computed([worst(half_way, s) for s in draws], unit="draws", tolerance=8e-4).clai
 
 # %% [markdown]
 r"""
-From which mean on does the one-pass variance have no correct digit left, in a given format? We call this mean the *cliff*. Both terms of the difference are near $\mu^2$, and a format with $p$
-significant bits rounds each by about $u = 2^{-p}$ of that. For data of variance 1 the error is about $u\mu^2$. It grows
+In a given format, at which mean does the one-pass variance lose its last correct digit? We call this mean the *cliff*. Both terms of the difference are near $\mu^2$, and a format with $p$
+significant bits rounds each with a relative error of about $u = 2^{-p}$. For data of variance 1, the error is about $u\mu^2$. It grows
 as the *square* of the mean, and the cliff is at $\mu \approx 2^{p/2}$: at 16 standard deviations in bfloat16, at 45 in
 float16, and at 4096 in float32.
 """
@@ -835,9 +840,9 @@ plots.curves(
     ylabel="relative error of the variance",
     logx=True,
     logy=True,
-    reference={"nothing left": 1.0},
-    caption="Relative error of the variance against the mean. With one pass the three formats give three nearly parallel lines, which rise as the square of the mean until no digit "
-    "is left. With two passes the error does not grow, up to a mean of 30. (In float16 the squares of numbers beyond 255 overflow.)",
+    reference={"no correct digit": 1.0},
+    caption="Relative error of the variance against the mean. With one pass, the three formats give three nearly parallel lines, which rise as the square of the mean until no correct digit "
+    "is left. With two passes, the error does not grow, up to a mean of 30. (In float16, squares overflow from 256 on.)",
     provenance=lab.provenance(),
 ).named("error-by-mean")
 
@@ -856,10 +861,10 @@ computed(np.polyfit(np.log(xs), np.log([line[m] for m in xs]), 1)[0]).claim(
 # %% [markdown]
 r"""
 Kernels that read a row once but accumulate in float32 move the cliff from 16 to 4096 standard deviations.
-They do not remove it. Two passes do not remove it, either: $\delta$ is at most half the distance between two numbers of the format, and beyond
-$2^p$ standard deviations, 256 in bfloat16, half this distance is a standard deviation or more. A mean close to a representable number
-causes almost no error. A mean half-way between two such numbers causes the largest error: if such a mean is large enough, the computed variance is about twice the true one. In the table,
-$\sigma^2$ is the variance of the token as stored, which rounding has already changed.
+They do not remove it, and neither do two passes. The error $\delta$ of the mean that two passes subtract is at most half the distance between two numbers of the format. Once the mean is
+at least $2^p$ standard deviations (256 in bfloat16), half this distance is a standard deviation or more. A mean close to a representable number
+causes almost no error. A mean half-way between two such numbers causes the largest error: if such a mean is large enough, rounding has moved nearly every value of the token to one of these two numbers, each at the distance $\delta$ from the mean.
+Then the variance of the rounded token, $\sigma^2$ in the table, is itself about $\delta^2$, and the computed variance is about twice as large.
 """
 
 # %%
@@ -881,41 +886,47 @@ plots.table(rows, digits=2)
 
 # %% [markdown]
 r"""
-At such means the format can hardly represent the token itself. RMSNorm's mean square has no cliff of this kind at any mean: it
-subtracts nothing. Its limit is the range of the format, which in bfloat16 and float32 is far away. In float16 squares
-overflow from 256 on, and a norm that computes them in float16 returns 0. A two-pass variance squares only deviations from the mean:
+At such means, the format can hardly represent the token itself. RMSNorm's mean square has no cliff of this kind at any mean: it
+subtracts nothing. Its limit is the range of the format, which in bfloat16 and float32 is far away. In float16, squares
+overflow from 256 on, and a norm that computes them in float16 returns 0. A two-pass variance squares only deviations from the mean (here 300, with a standard deviation of 1):
 """
 
 # %%
 token = (torch.randn(4096) + 300).half()
-print("mean square", token.square().mean().item(), end="; ")
-print("two-pass variance", variance_in(token, "float16").item())
+plots.table(
+    [
+        {
+            "mean square": token.square().mean().item(),
+            "two-pass variance": variance_in(token, "float16").item(),
+        }
+    ]
+)
 
 # %% [markdown]
 r"""
 ### Training with a one-pass variance
 
-Now we train the small model of four blocks with the offset of 10. Its LayerNorms compute in float32, in bfloat16 with two passes, or in bfloat16 with one pass; nothing else is rounded. The offset is below the cliff at 16, but near $10^2$, the squared mean, bfloat16's numbers are already ½ apart. For a variance
-of 1, the computed value may be ½ or 2, and for the embeddings of a few characters it is 0 or less, which counts as 0. For such a character the norm divides by $\sqrt\epsilon$, and its output becomes
+Now we train the small model of four blocks with the offset of 10. Its LayerNorms compute in float32, in bfloat16 with two passes, or in bfloat16 with one pass; nothing else is rounded. The offset is below the cliff at 16, but the squared mean is near 100, where bfloat16's numbers are already ½ apart. For a variance
+of 1, the computed value may be ½ or 2, and for the embeddings of a few characters it is 0 or less, which counts as 0. For such a character, the norm divides by $\sqrt\epsilon$, and with $\epsilon = 10^{-5}$ its output becomes
 about 316 times too large.
 
 | question | choices | ours |
 | --- | --- | --- |
-| What do one-pass variances in bfloat16 do to the loss after 150 steps, compared with two-pass variances? <!-- 03-one-pass-bf16-breaks-training 03-bf16-layer-is-harmless-on-ordinary-activations --> | hardly anything; <!-- 0.1 --> they raise it by far more than a tenth of a nat | <details><summary>show</summary>With the 10, one-pass variances in bfloat16 all but stop training. Without it they do no harm.</details> |
+| What do one-pass variances in bfloat16 do to the loss after 150 steps, compared with two-pass variances? <!-- 03-one-pass-bf16-breaks-training 03-bf16-layer-is-harmless-on-ordinary-activations --> | hardly anything; <!-- 0.1 --> they raise it by far more than a tenth of a nat | <details><summary>show</summary>With the offset, one-pass variances in bfloat16 all but stop training. Without it, they do no harm.</details> |
 """
 
 # %%
 arithmetics = {
-    "layer, float32": {},
-    "two-pass, bf16": {"model.norm_arithmetic": "bfloat16"},
-    "one-pass, bf16": {"model.norm_arithmetic": "bfloat16 one-pass"},
+    "LayerNorm, float32": {},
+    "two passes, bfloat16": {"model.norm_arithmetic": "bfloat16"},
+    "one pass, bfloat16": {"model.norm_arithmetic": "bfloat16 one-pass"},
 }
 above = lab.run(
     Experiment(bench, {"arm": arithmetics, "model.embedding_offset": [10.0], "seed": five})
 )
 ordinary = {
-    "one-pass, bf16": {"model.norm_arithmetic": "bfloat16 one-pass"},
-    "rms, bf16": {"model.norm": "rms", "model.norm_arithmetic": "bfloat16"},
+    "one pass, bfloat16": {"model.norm_arithmetic": "bfloat16 one-pass"},
+    "RMSNorm, bfloat16": {"model.norm": "rms", "model.norm_arithmetic": "bfloat16"},
 }
 below = lab.run(Experiment(bench, {"arm": ordinary, "seed": five}))
 
@@ -923,7 +934,7 @@ below = lab.run(Experiment(bench, {"arm": ordinary, "seed": five}))
 plots.loss_curves(
     {arm: part.values(lambda record: record.losses) for arm, part in above.by("arm").items()},
     reference={"letter frequencies": ladder.FREQUENCIES, **ladder.references(sizes.rung)},
-    caption="Training loss with the offset of 10. The runs in float32 and in two-pass bfloat16 coincide. With one pass most runs reach a loss only a little lower than "
+    caption="Training loss with the offset of 10. The runs in float32 and in two-pass bfloat16 coincide. With one pass, most runs reach a loss only a little lower than "
     "that of letter frequencies, which a model reaches if it knows only how often each character occurs. One of these runs improves late, and 150 steps do not show whether the others would.",
     provenance=lab.provenance(above),
 ).named("over-the-cliff")
@@ -933,7 +944,7 @@ harm, calm, float32 = (
     {name: part.measure("test.loss") for name, part in of.items()}
     for of in (above.by("arm"), below.by("arm"), short.by("norm"))
 )
-price = harm["one-pass, bf16"] - harm["two-pass, bf16"]
+price = harm["one pass, bfloat16"] - harm["two passes, bfloat16"]
 price.claim(
     "03-one-pass-bf16-breaks-training",
     "> 0.2",
@@ -952,45 +963,45 @@ Does the one-pass formula also fail without the offset? We train with it on ordi
 """
 
 # %%
-(calm["one-pass, bf16"] - float32["layer"]).claim(
+(calm["one pass, bfloat16"] - float32["layer"]).claim(
     "03-bf16-layer-is-harmless-on-ordinary-activations",
     f"in [-0.02, 0.02] of {price.mean}",
     "On ordinary activations, a norm in bfloat16 does no harm, whatever its formula.",
     found="On ordinary activations, after {steps} steps, norms in bfloat16 instead of float32 change the test loss by {mean:+.4f} nats for LayerNorm with the one-pass variance "
     "and by {rms:+.4f} nats for RMSNorm.",
     source="against Transformer Anatomy, part 7: a norm that runs in bfloat16 is a bug",
-    beside={"rms": calm["rms, bf16"] - float32["rms"], "steps": sizes.steps},
+    beside={"rms": calm["RMSNorm, bfloat16"] - float32["rms"], "steps": sizes.steps},
 )
 
 # %% [markdown]
 r"""
-The loss does not change beyond our margin, and the first half of the chapter explains why: ordinary tokens have hardly any mean, so they are far from a cliff at 16
+The loss changes by less than this card's margin of 0.02 nats, and the first half of the chapter explains why: the means of ordinary tokens are small, far from a cliff at 16
 standard deviations. Keeping norms in float32 is a safe rule, but it protects against
 one formula, on one kind of token. If a norm accumulates in float32 and subtracts the mean before it squares,
-its input and output may both be in bfloat16, as in fused kernels. Appendix D has other formats, from float16 to four bits:
+its input and output may both be in bfloat16, as in fused kernels. Appendix D covers other formats, from float16 to four bits:
 [The sum of squares, by width](D_numbers.ipynb#the-sum-of-squares-by-width).
 
 ### Small print: ε and the last rounding
 
-**Where ε is added.** Zhang and Sennrich's paper prints no ε. PyTorch, [Llama](https://arxiv.org/abs/2302.13971),
+**Where ε is added.** Zhang and Sennrich's paper contains no ε. PyTorch, [Llama](https://arxiv.org/abs/2302.13971),
 [T5](https://arxiv.org/abs/1910.10683) and Gemma divide by $\sqrt{\mathrm{RMS}^2 + \epsilon}$.
-Zhang and Sennrich's torch code divides by $\mathrm{RMS} + \epsilon$. For a token of ordinary size the two agree. Near zero both are linear
-maps, with the slopes $1/\sqrt\epsilon$ and $1/\epsilon$: at $\epsilon = 10^{-6}$ these are a thousand and a million. The difference matters at
+Zhang and Sennrich's torch code divides by $\mathrm{RMS} + \epsilon$. For a token of ordinary size, the two agree. Near zero, both are linear
+maps, with the slopes $1/\sqrt\epsilon$ and $1/\epsilon$: at $\epsilon = 10^{-6}$ these are a thousand and a million. The difference matters for
 padding, and wherever weights move between code bases. (`nn.RMSNorm(eps=None)` is another trap: it means
-the machine epsilon of the format in which it computes, $2^{-23}$ for half precision and float32, $2^{-52}$ for float64.)
+the machine epsilon of the format in which it computes, $2^{-23}$ for half precision and float32, and $2^{-52}$ for float64.)
 
-**ε in the gradient.** With $r = \sqrt{\mathrm{RMS}(x)^2 + \epsilon}$ and $\hat x = x/r$ the Jacobian is
+**ε in the gradient.** With $r = \sqrt{\mathrm{RMS}(x)^2 + \epsilon}$ and $\hat x = x/r$, the Jacobian is
 
 $$J(x) = \frac1r\Big(I - \tfrac1d\,\hat x\hat x^\top\Big).$$
 
-(LayerNorm's has one more term, $-\tfrac1d\mathbf 1\mathbf 1^\top$.) For $\epsilon = 0$ it deletes a gradient's component
-along the token: lengthening $x$ changes nothing. With ε it deletes less, because $|\hat x|^2/d$ stays below 1. The share that passes is
+(LayerNorm's has one more term, $-\tfrac1d\mathbf 1\mathbf 1^\top$.) For $\epsilon = 0$, it deletes a gradient's component
+along the token: lengthening $x$ changes nothing. With ε, it deletes less, because $|\hat x|^2/d$ stays below 1. The share that passes is
 $\epsilon/(\mathrm{RMS}^2 + \epsilon)$: next to nothing for an ordinary token, a half at $\mathrm{RMS} = \sqrt\epsilon$,
 and everything for a token near zero.
 
-**The last rounding.** In float32 PyTorch, Llama, T5 and Gemma compute the same function. In bfloat16 PyTorch and Gemma multiply by the gain
+**The last rounding.** In float32, PyTorch, Llama, T5 and Gemma compute the same function. In bfloat16, PyTorch and Gemma multiply by the gain
 before they round. Llama, and T5 with a bfloat16 gain, round, multiply and round *again*. The rounding order changes many
-entries by a unit in the last place (*ulp*), raises no error, and can change which of two nearly equal logits is the larger one. With a gain of exactly 1 all agree in every
+entries by a unit in the last place (*ulp*), raises no error, and can change which of two nearly equal logits is the larger one. With a gain of exactly 1, all agree in every
 bit: **test ports with random gains**. [A table](package.md#on-a-gpu) counts how the norms in transformers round.
 
 **How the gain is stored.** Gemma stores the gain as its difference from 1. Appendix D explains [what that changes](D_numbers.ipynb#how-a-gain-is-stored) for weight decay and for a bfloat16 gain.
@@ -1022,7 +1033,7 @@ exact(
     "03-rms-jacobian",
     "< 1e-12",
     "RMSNorm's Jacobian removes one direction of the gradient, up to the effect of ε.",
-    found="The Jacobians of RMSNorm from the formula and from autograd differ by at most {mean:.1e}. At RMS = √ε, {share:.0%} of the gradient's component along the token passes.",
+    found="The formula for RMSNorm's Jacobian, which removes the gradient's component along the token up to the effect of ε, agrees with autograd to within {mean:.1e}. At RMS = √ε, {share:.0%} of this component passes.",
     source="chain rule; Zhang and Sennrich 2019, arXiv 1910.07467, section 4",
     beside={"share": along.norm() / faint.norm()},
 )
@@ -1058,7 +1069,7 @@ exact(((twice - unrounded).abs() / ulp).max()).claim(
 
 # %% [markdown]
 r"""
-The article series *Exploring the Transformer* prints two versions of Llama's norm, Hugging Face's and Meta's, and quotes the comment that the norm is "equivalent to T5LayerNorm". The two versions round at the same places. T5's norm rounds before the gain only if the gain itself is in half precision:
+The article series *Exploring the Transformer* prints two versions of Llama's norm, Hugging Face's and Meta's, and quotes Hugging Face's comment that the norm is "equivalent to T5LayerNorm". The two versions round at the same places. T5's norm rounds before the gain only if the gain itself is in half precision:
 """
 
 
@@ -1084,7 +1095,7 @@ exact((full[0] != full[2]).double().mean().item() if alike else 0.0, tolerance=0
 r"""
 ## Where it goes wrong
 
-Here are six bugs. The last two are from public code. Each returns a tensor of the right shape, and a model trained *with* it
+Here are six bugs, the last two from public code. Each returns a tensor of the right shape, and a model trained *with* it
 may well learn. They do damage when weights move to other code, or when an input is unusual.
 
 1. **ε outside**, in a model whose checkpoint was trained with it inside.
@@ -1183,7 +1194,7 @@ are $256/1024 = \tfrac14$, 401 can be represented, and the computed variance is 
 </details>
 
 **3 (in code, 15 minutes).** One pass need not be a disaster. Write a function that computes the variance of bfloat16 data from
-*sums that can run together* (no second pass that waits for the mean), and that still works at a mean of 30. All your tensors
+*sums that can be computed together* (no second pass that waits for the mean), and that still works at a mean of 30. All your tensors
 stay bfloat16.
 """
 
@@ -1196,9 +1207,9 @@ def shifted_variance(x):
 
 # %%
 def check_variance(variance):
-    """Hold a variance against float64 at a mean of 30."""
+    """Compare a variance with that in float64, at a mean of 30."""
     x = (torch.randn(50, 4096) + 30).bfloat16()
-    hint = "what could be subtracted before anything is known of the mean?"
+    hint = "what could be subtracted before anything is known about the mean?"
     truth = x.double().var(-1, correction=0)
     return check.answer(variance(x), truth, name="3", hint=hint, rtol=0.15)
 
@@ -1209,7 +1220,7 @@ check_variance(shifted_variance)
 r"""
 <details><summary>Hint</summary>
 
-$\mathrm{Var}(x) = \mathrm{Var}(x - s)$ for any $s$. A good $s$ need not be the mean. It only has to be near it.
+$\mathrm{Var}(x) = \mathrm{Var}(x - s)$ for any $s$. A good $s$ only has to be near the mean.
 
 </details>
 """
@@ -1227,8 +1238,8 @@ assert check_variance(solved_variance).ok
 # %% [markdown]
 r"""
 **4 (proof, 20 minutes).** Show that RMSNorm's statistic is safe at every mean. Let each square $x_i^2$ be computed with
-relative error at most $u$ (the result is $x_i^2(1 + \delta_i)$ with $|\delta_i| \le u$), let their sum be exact
-and its rounding cost another factor $1 + \delta$, $|\delta| \le u$. Prove that the relative error of the mean square is at
+relative error at most $u$ (the result is $x_i^2(1 + \delta_i)$ with $|\delta_i| \le u$), and let their exact sum
+be rounded, which multiplies it by $1 + \delta$ with $|\delta| \le u$. Prove that the relative error of the mean square is at
 most $2u + u^2$, whatever the $x_i$. Then show that the one-pass variance has no such bound that is
 independent of the data.
 
@@ -1242,45 +1253,45 @@ For the first part: the squares are weights. For the second: let all $x_i$ be ne
 The computed sum before rounding is $\sum x_i^2(1 + \delta_i)$. Its distance from $S = \sum x_i^2$ is at most
 $\sum x_i^2|\delta_i| \le uS$, **because no term is negative**: the total error is a weighted mean of the
 $\delta_i$ times $S$. So it is $S(1 + \eta)$ with $|\eta| \le u$, and after rounding $S(1 + \eta)(1 + \delta)$,
-off by at most $u + u + u^2$. The mean $\mu$ appears nowhere.
+which is off by at most $u + u + u^2$. The mean $\mu$ appears nowhere.
 
-For the one-pass variance take data with mean $\mu$ and variance $\sigma^2 > 0$. An error of relative size $u$
+For the one-pass variance, take data with mean $\mu$ and variance $\sigma^2 > 0$. An error of relative size $u$
 in the mean square alone, with all else exact, makes an absolute error of $u(\mu^2 + \sigma^2)$, which relative
-to $\sigma^2$ is $u(1 + \mu^2/\sigma^2)$. For fixed $u$ this is unbounded in $\mu/\sigma$. An error of this order
-occurs: the mean square falls anywhere between two numbers of the format.
+to $\sigma^2$ is $u(1 + \mu^2/\sigma^2)$. For fixed $u$, this is unbounded in $\mu/\sigma$. Errors of this order
+occur, because the mean square may fall anywhere between two numbers of the format.
 
 </details>
 
 ## What you now know
 
 - **What the mean does.** The mean is one direction out of $d$. LayerNorm deletes it. RMSNorm keeps it, and is invariant to the token's length only. <!-- 03-layer-is-rms-of-projection 03-only-recentring-is-lost -->
-- **When a norm may skip the subtraction.** Under Pre-Norm no function is lost: the weights can do the subtraction beforehand.
-  Training did not miss it, either, as far as we looked: ordinary tokens have hardly any mean, and at size S, the only one at which we trained both, the two losses are equal within our margin.
+- **When a norm may skip the subtraction.** Under Pre-Norm, no function is lost: the weights can do the subtraction beforehand.
+  Training did not miss it, either, as far as we looked: the means of ordinary tokens are small, and at size S, the only one at which we trained both, the two losses are equal within our margin.
   <!-- 03-pre-layer-becomes-pre-rms 03-token-mean-is-small-rms 03-rms-equals-layer-on-text -->
 - **When the subtraction is missed.** It is missed where tokens consist mostly of their mean. RMSNorm then needs a larger learning rate, and its loss is still higher.
-  Its first blocks remove most of the mean at a low learning rate and hardly any of it at a high one. The offset does not make the blocks outgrow the mean: at the same
-  learning rate the stream after the last block, minus its mean, is smaller with the offset than without it. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
-- **How the number format matters.** One formula, $\frac1d\sum x_i^2 - \mu^2$, has no digits left at a mean of $2^{p/2}$ standard
+  Its first blocks remove most of the mean at a low learning rate and hardly any of it at a high one. The offset does not make the rest of the stream outgrow the mean: at the same
+  learning rate, the stream after the last block, minus its mean, is smaller with the offset than without it. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
+- **How the number format matters.** One formula, $\frac1d\sum x_i^2 - \mu^2$, has no correct digits left at a mean of $2^{p/2}$ standard
   deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$: their error is the square of the rounding error of the mean.
-  RMSNorm's mean square has no cliff. It is limited only by the range of the format: in float16 its squares overflow from 256 on. Ordinary
-  tokens have too little mean to reach either cliff. But at a high learning rate the stream itself can grow so large that its squares overflow in float16: see the last row of the table in *Do the blocks subtract the mean, or outgrow it?*, in the column for the model without the offset.
+  RMSNorm's mean square has no cliff. It is limited only by the range of the format: in float16, its squares overflow from 256 on. The means of
+  ordinary tokens are too small to reach either cliff. But at a high learning rate, the stream itself can grow so large that its squares overflow in float16 (table in *Do the blocks subtract the mean, or outgrow it?*, last row, without the offset).
   <!-- 03-one-pass-error-grows-as-the-square 03-one-pass-loses-the-variance 03-two-passes-and-rms-are-safe 03-bf16-layer-is-harmless-on-ordinary-activations -->
-- **How to check a port.** Check where ε is added, when the result is rounded, and whether the gain is stored as $1 + w$. A mistake in any
+- **How to check a port.** Check where ε is added, when the result is rounded, and whether the gain itself is stored or only its difference from 1. A mistake in any
   of the three leaves all shapes correct. <!-- 03-eps-outside-is-steeper 03-cast-first-rounds-twice 03-checks-name-every-slip -->
 
 ## To carry away
 
 - **Equation.** $y = \gamma \odot x/\sqrt{\mathrm{mean}(x^2) + \epsilon}$: LayerNorm without the subtraction and the shift.
-- **Use.** Use RMSNorm in Pre-Norm models, where it can compute every function that LayerNorm without a shift can compute.
+- **Use.** Use RMSNorm in Pre-Norm models, where it can compute every function that LayerNorm without a shift can.
 - **Cost.** RMSNorm has one vector of gains. It keeps the mean, so a large common offset makes tokens look alike.
 - **Related methods.** `rms_norm_llama` (rounds before the gain), Gemma's $1 + w$, T5's norm.
 
 | you see | cause | try |
 | --- | --- | --- |
-| a variance of zero, or a negative one | one pass, with a mean of many deviations | two passes, statistics in float32 |
+| a variance of zero, or a negative one | one pass, with a mean of many standard deviations | two passes, statistics in float32 |
 | infinities in float16 | squares beyond 65,504 | statistics in float32 |
 | a ported model differs in the last digits | a different rounding order | the order of the code that trained it |
-| gains do not move in bfloat16 | steps smaller than half the distance between 1 and the next number of the format | gains in float32, or stored as $1 + w$ |
+| gains do not move in bfloat16 | steps smaller than half the distance between 1 and the next number of the format | gains in float32, or store the difference $w$ of the gain $1 + w$ |
 
 ## References
 
