@@ -10,15 +10,15 @@
 r"""
 # QK-Norm
 
-**Question.** A vision transformer of eight billion parameters trains well for thousands of steps, then diverges ([Dehghani et al., 2023](https://arxiv.org/abs/2302.05442)): in attention
-each token now looks at a single other token. The cure was a norm on queries and one on keys.
-But in this Pre-Norm model the input of attention *is* normalized. Why must queries and keys be normalized again, and at what cost?
+**Question.** A vision transformer of eight billion parameters trains well for thousands of steps. Then, in attention, each token looks at only one other token,
+and training diverges ([Dehghani et al., 2023](https://arxiv.org/abs/2302.05442)). Norms on queries and keys are the cure.
+But the model is Pre-Norm: the input of attention *is* normalized. Why must queries and keys be normalized as well, and at what cost?
 
 <details><summary>In short (contains spoilers)</summary>
 
-- An attention logit contains a product of two trained matrices, and the softmax puts it into an exponent. Pre-Norm normalizes the input of these matrices, but without weight decay nothing bounds the matrices themselves.
-- A norm on queries and keys takes their lengths out of the logit. With RMSNorm the directions suffice to pick a key, and the logit grows only as far as trained gains let it.
-- The norm makes high learning rates usable at which the attention of a Pre-Norm model collapses.
+- Pre-Norm normalizes the input of the query and key matrices, but without weight decay nothing bounds these matrices themselves. The softmax puts their product into an exponent.
+- A norm on queries and keys takes their lengths out of the logit. If this norm is RMSNorm, attention can still choose a single key by direction alone, and the logit grows only as far as the trained gains let it.
+- With the norm, a model trains at high learning rates at which the attention of a Pre-Norm model collapses. The norm costs few operations, and at sizes S and M, with tuned learning rates, it did not raise the loss.
 
 </details>
 """
@@ -70,8 +70,8 @@ plots.attention_maps(
     text,
     notes=notes,
     caption="Attention weights of one head of a small language model, without and with QK-Norm, at ten times Pre-Norm's best learning rate. "
-    "Each row is a character that looks back, and a darker cell is a larger weight. After training without the norm, nearly every "
-    "row looks at the same character. With the norm, different rows look at different characters. (The maps are from one seed, and from the "
+    "Each row is a character that looks back, and a darker cell is a larger weight. After training without the norm, most "
+    "rows look at the same character. With the norm, different rows look at different characters. (The maps are from one seed, and from the "
     "head with the largest logit in absolute value.)",
     provenance=lab.provenance(hot.where(seed=0)),
 ).named("attention-maps")
@@ -80,12 +80,12 @@ plots.attention_maps(
 r"""
 ## The idea: one query, one key
 
-Gemma 3, Qwen 3 and OLMo 2 all have norms on queries and keys ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388); [Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)).
+Gemma 3, Qwen 3 and OLMo 2 have norms on queries and keys ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388); [Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)).
 
-An attention logit is a dot product, divided by the root of the head's width $d_k$: $\ell = q\cdot k/\sqrt{d_k}$.
+An attention logit is a dot product, divided by the square root of the head's width $d_k$: $\ell = q\cdot k/\sqrt{d_k}$.
 We use one pair throughout: $q = (4, -2, 2, 0)$ and $k = (2, 0, 4, 2)$. The dot product is
-$8 + 0 + 8 + 0 = 16$, and $\ell = 16/2 = 8$. Two more keys have logits of 0, and the softmax chooses
-among the three keys. Now let training make the query twenty times as long. The table compares $q$ with $20\,q$, without a norm and with each of two norms on query and key. (Its last two columns are explained below it.)
+$8 + 0 + 8 + 0 = 16$, and $\ell = 16/2 = 8$. We add two more keys with logits of 0, so the softmax chooses
+among three keys. Now let training make the query twenty times as long. The table compares $q$ with $20\,q$, without a norm and with each of two norms on query and key. (The columns *entropy* and *slope* are explained below it.)
 """
 
 
@@ -117,38 +117,39 @@ plots.table(
 
 # %% [markdown]
 r"""
-Without a norm the logit is proportional to the length of the query. Under either norm the length cancels, and only the *direction* matters.
-Both vectors have a mean square of $24/4 = 6$, so RMSNorm divides each by $\sqrt6$: the dot product becomes $16/6$, and the logit $\tfrac{16}{6}\cdot\tfrac12 = \tfrac43$. Both squared lengths are 24, so the cosine is $16/24$. L2 normalization gives this cosine times $1/\sqrt{d_k} = \tfrac12$, that is $\tfrac13$.
-In each head QK-Norm with RMSNorm replaces $q$ by $\gamma_q\odot q/\mathrm{RMS}(q)$, and $k$ likewise. The trained gains, here 1, are shared by the heads.
+Without a norm, the logit is proportional to the length of the query. With either norm, the length cancels, and only the *direction* matters.
+Both vectors have a mean square of $24/4 = 6$, so RMSNorm divides each by $\sqrt6$: the dot product becomes $16/6$, and the logit $\tfrac{16}{6}\cdot\tfrac12 = \tfrac43$. L2 normalization divides each vector by its length, which makes it a *unit vector*. The dot product becomes the cosine, here $16/24$, because both squared lengths are 24. The logit is this cosine times $1/\sqrt{d_k} = \tfrac12$, that is $\tfrac13$.
+In each head, QK-Norm with RMSNorm replaces $q$ by $\gamma_q\odot q/\mathrm{RMS}(q)$, and $k$ likewise. The trained gains, here 1, are shared by the heads.
 
-The *entropy* is given as a share of the largest possible, $\log 3$: 1 for equal weights, 0 for *one-hot* ones, with all weight on one key.
-The *slope* is the trace of the softmax's Jacobian, $\sum_j \partial p_j/\partial\ell_j$: how strongly the weights still react to the logits. At $\ell = 160$ next to no gradient is left.
+The *entropy* of the weights is given as a share of its largest possible value, $\log 3$. It is 1 for equal weights and 0 if one key has all the weight (*one-hot* weights).
+Let $p_j$ be the weight of key $j$. The *slope*, $\sum_j \partial p_j/\partial\ell_j$, is the trace of the softmax's Jacobian and measures how strongly the weights still react to the logits. At $\ell = 160$, hardly any gradient is left.
 
 ## Why logits grow
 
-Let $\hat x$ be the normalized stream and $g$ the norm's gain. Without shifts, biases and the rotation of queries and keys by their position (RoPE, explained under *The order of QK-Norm and RoPE*), a logit under Pre-Norm is
+Let $\hat x$ be the normalized stream and $g$ the norm's gain. We leave out shifts, biases and RoPE, which rotates queries and keys by angles that depend on
+their positions (see *The order of QK-Norm and RoPE*). Under Pre-Norm, the logit of token $i$'s query and token $j$'s key is
 
 $$\ell_{ij} = \tfrac1{\sqrt{d_k}}\,(g\odot\hat x_i)^\top\, W_q^\top W_k\, (g\odot\hat x_j).$$
 
 Pre-Norm fixes the size of $\hat x$. It does not fix $W_q$, $W_k$ or $g$. The factor $1/\sqrt{d_k}$ is a
-normalization, too, but it rests on an assumption: the variance of a logit is 1 if the entries of $q$ and $k$ are independent, with
-mean 0 and variance 1. Training does not preserve this.
+normalization, too: it makes the variance of a logit 1. But this assumes that the entries of $q$ and $k$ are independent, with
+mean 0 and variance 1. Training does not preserve these properties.
 
-Adam moves each weight by up to about the learning rate $\eta$ per step, whatever its gradient. If steps point the
-same way for a while, $W_q$ and $W_k$ have each moved by $\eta t$ after $t$ steps, and their product grows like $(\eta t)^2$. The
-gain is trained too and enters twice, so the logit can grow like $(\eta t)^4$. A feed-forward layer also multiplies two matrices, but its
+Adam moves each weight by at most about the learning rate $\eta$ per step, whatever the size of its gradient. If steps point the
+same way for a while, the weights in $W_q$ and $W_k$ have each moved by $\eta t$ after $t$ steps, and the product of the two matrices grows like $(\eta t)^2$. The
+gain is also trained and enters twice, so the logit can grow like $(\eta t)^4$. A feed-forward layer also applies two matrices, but its
 output is added to a stream and normalized again. Attention puts its product into an exponent.
 
 ## What saturation costs
 
 A softmax is *saturated* when it is nearly one-hot. Its Jacobian is $\partial p_i/\partial\ell_j = p_i(\delta_{ij} - p_j)$, and the slope is
-$1 - \sum_j p_j^2$. Suppose the largest of $T$ logits is larger than every other one by a gap of at least $\Delta$. Every other weight is at most
+$1 - \sum_j p_j^2$. Suppose the largest of $T$ logits is larger than every other one by a gap of at least $\Delta$. Then every other weight is at most
 $e^{-\Delta}$, so $1 - p_{\max} \le (T-1)\,e^{-\Delta}$, and
 
 $$\text{slope} = 1 - \sum_j p_j^2 \;\le\; 1 - p_{\max}^2 \;\le\; 2\,(1 - p_{\max}) \;\le\; 2\,(T-1)\,e^{-\Delta}.$$
 
-The Jacobian is symmetric and has no negative eigenvalue, so its largest eigenvalue is at most the sum of all eigenvalues, which is the trace, our slope. The Jacobian therefore multiplies the length of a gradient by at most the slope. Hence the gradient that reaches queries and keys falls *exponentially* with the gap. For our pair the bound is $4e^{-8}$, about a
-thousandth. For the long query it is $4e^{-160}$. The bound holds for random rows:
+The Jacobian is symmetric and has no negative eigenvalue, so its largest eigenvalue is at most the sum of its eigenvalues. This sum is the trace, our slope. The Jacobian therefore multiplies the length of a gradient by at most the slope, and the gradient that reaches queries and keys falls *exponentially* with the gap. For our pair the bound is $4e^{-8}$, about a
+thousandth. For the long query it is $4e^{-160}$. We check the bound on random rows:
 """
 
 # %%
@@ -159,33 +160,33 @@ slope = 1 - logits.softmax(-1).square().sum(-1)
 exact((slope / (2 * 63 * torch.exp(top[:, 1] - top[:, 0]))).max(), tolerance=0.5).claim(
     "04-slope-dies-with-the-gap",
     "<= 1",
-    "The slope of a softmax row falls exponentially with the gap between its two largest logits.",
-    found="Over 10,000 rows of 64 logits, the slope is at most {mean:.2f} times its bound, 2 (T − 1) exp(−gap).",
+    "The slope of a softmax row, the trace of its Jacobian, falls exponentially with the gap between its two largest logits.",
+    found="Over 10,000 softmax rows of T = 64 logits, the slope is at most {mean:.2f} times its bound, 2 (T − 1) exp(−gap).",
     source="algebra; 'vanishing gradients through softmax' in many texts",
 )
 
 # %% [markdown]
 r"""
-Two natural conclusions do not follow. The first is that saturated attention explodes. Its output cannot: it is an average of
-values. The second is that saturated attention is frozen, since no gradient reaches it. This is nearly true of plain gradient descent. But Adam divides a
-small gradient by its own small size, so steps can keep their length.
+Two natural conclusions do not follow. The first is that saturated attention explodes. Its output cannot explode, because it is an average of
+values. The second is that saturated attention is frozen, since its softmax passes no gradient to queries and keys. Under plain gradient descent, it is indeed nearly frozen.
+But Adam divides a small gradient by its own small size, so steps can keep their length.
 
 ## Four bounds
 
-By the inequality of Cauchy and Schwarz, $|q\cdot k| \le \|q\|\,\|k\|$. A norm fixes the lengths, and so bounds the logit by a number $b$:
+By the Cauchy–Schwarz inequality, $|q\cdot k| \le \|q\|\,\|k\|$. A norm fixes the lengths, and so bounds the logit by a number $b$:
 
-| norm of q and k, no gain | length | bound $b$ of the logit | for our pair |
+| norm on q and k, without gains | length | bound $b$ of the logit | logit of our pair |
 | --- | --- | --- | --- |
-| none | anything | none | 8, then 160 |
-| L2, per head | $1$ | $1/\sqrt{d_k}$ (or 1 without the scale) | $1/3$, at most $1/2$ |
-| RMS or LayerNorm, per head | $\sqrt{d_k}$ | $\sqrt{d_k}$ | RMS: $4/3$, at most $2$ |
-| RMS over the full width of $h$ heads | up to $\sqrt{h\,d_k}$ in one head | $h\sqrt{d_k}$ | see below |
+| none | anything | none | 8 (160 with $20\,q$) |
+| L2, per head | $1$ | $1/\sqrt{d_k}$ (or 1 without division by $\sqrt{d_k}$) | $1/3$ (bound $1/2$) |
+| RMS or LayerNorm, per head | $\sqrt{d_k}$ | $\sqrt{d_k}$ | RMS: $4/3$ (bound $2$) |
+| RMS over the full width of $h$ heads | up to $\sqrt{h\,d_k}$ in one head | $h\sqrt{d_k}$ | see *Per head or over the full width* |
 
-How sharp can attention be if all logits lie in $[-b, b]$? At best one key has $b$ and the other $T-1$ have $-b$:
+How sharp can attention be if all logits lie in $[-b, b]$? At best, one key has the logit $b$ and the others have $-b$:
 
 $$p_{\max} = \frac{e^{b}}{e^{b} + (T-1)\,e^{-b}} = \frac{1}{1 + (T-1)\,e^{-2b}}.$$
 
-Gains are trained, and they move the bound: with $\gamma$ for every gain of $q$ and of $k$ it is $\gamma^2$ times as large. Before you move the
+Gains are trained, and they move the bound: if every gain of $q$ and of $k$ is $\gamma$, the bound is $\gamma^2$ times as large. Before you move the
 slider: which line ends near zero at every gain?
 """
 
@@ -203,8 +204,8 @@ def draw_bounds(gain):
             }
             for name, b in bounds.items()
         },
-        xlabel="keys that a query chooses among",
-        ylabel="largest weight that one of them can get",
+        xlabel="number of keys",
+        ylabel="largest weight that one key can get",
         logx=True,
         ylim=(0, 1.05),
         counted=True,
@@ -213,8 +214,8 @@ def draw_bounds(gain):
 
 
 caption = (
-    "Largest weight that one key can get under each bound, against the number of keys (L2 scaled: with 1/√dₖ, dₖ = 64). If all gains are 1, attention with unit vectors cannot "
-    "choose among many keys. With RMS vectors it can, and wider heads choose more sharply. Larger gains widen every bound."
+    "Largest weight that one key can get under each bound, against the number of keys (L2, scaled: with 1/√dₖ, for dₖ = 64). If all gains are 1, attention with unit vectors cannot "
+    "choose among many keys. Attention with RMSNorm on queries and keys can, if the heads are wide enough. Larger gains raise every bound."
 )
 formula = plots.ClosedForm("bounds", 0.5, 3, 0.05, {"bounds": list(bounds.values())})
 plots.explore(draw_bounds, [1, 1.5, 2, 3], "bounds", label="every gain", formula=formula, caption=caption)  # fmt: skip
@@ -230,10 +231,10 @@ def reach(norm):
 exact(reach(l2_norm), tolerance=1e-6).claim(
     "04-unit-vectors-forbid-sharp-attention",
     "< 0.001",
-    "If queries and keys are unit vectors, attention can hardly choose among keys.",
+    "If queries and keys are unit vectors, attention can hardly choose among many keys.",
     found="If queries and keys of width 64 are unit vectors, and logits are divided by √d_k, none of 2,048 keys can get a weight above {mean:.5f}. "
     "Equal weights would be {even:.5f}.",
-    source="a text that says L2-normalized queries and keys eliminate saturation",
+    source="Transformer Anatomy, part 7, says that QK-Norm eliminates saturation",
     published="logits within ±1/√d_k",
     beside={"even": 1 / 2048},
 )
@@ -249,27 +250,27 @@ exact(reach(rms_norm), tolerance=1e-6).claim(
 
 # %% [markdown]
 r"""
-One can read that QK-Norm bounds the logits by $1/\sqrt{d_k}$ and so eliminates saturation. This confuses two methods. Unit vectors without gains eliminate
-saturation, together with any sharp choice. No gain on the slider brings the sharp choice back: with the factor $1/\sqrt{d_k}$, the line of unit vectors ends near zero wherever the slider stands. RMSNorm allows a sharp choice, and with gains near 1 it still keeps logits from differing by hundreds.
+You may read that QK-Norm bounds the logits by $1/\sqrt{d_k}$ and so eliminates saturation. This confuses two methods. Unit vectors without gains but with the factor $1/\sqrt{d_k}$ rule out
+saturation, but they rule out a sharp choice among many keys as well. At every gain on the slider, their line (*L2, scaled*) ends near zero. RMSNorm allows a sharp choice and still bounds the logits: with gains near 1, no two logits differ by more than about $2\sqrt{d_k}$.
 
 ### Temperature
 
 A cosine lies between −1 and 1. A softmax can choose only if the cosine is multiplied by a large enough number. (One over this number is called the *temperature* of the softmax.) Three methods differ in that multiplier:
 
-| where | the multiplier | at the start |
+| method | the multiplier | at the start |
 | --- | --- | --- |
-| [Henry et al. (2020)](https://arxiv.org/abs/2010.04245), the first QK-Norm | one learned number per module, in place of $1/\sqrt{d_k}$ | $\log_2(T^2-T)$, where $T$ is chosen so that 97.5 % of the training texts are shorter: 22 for $T=2048$ |
+| [Henry et al. (2020)](https://arxiv.org/abs/2010.04245), the first QK-Norm | one learned number per attention module, in place of $1/\sqrt{d_k}$ | $\log_2(T^2-T)$, where $T$ is chosen so that 97.5 % of the training texts are shorter: 22 for $T=2048$ |
 | Swin V2 ([Liu et al., 2022](https://arxiv.org/abs/2111.09883)) | one learned number per head | 10, later at most 100 |
 | RMSNorm, LayerNorm | $\sqrt{d_k}$, times the two gains | $\sqrt{d_k}$: 8 for $d_k=64$ |
 
-Our pair has the cosine $2/3$, and RMSNorm makes it $2\cdot\tfrac23=\tfrac43$. With every gain of $q$ and of $k$ at 3 the logit becomes
-$3\cdot3$ times as large, 12. In general the bound is $\sqrt{d_k}$ times the largest gain of $q$ times the largest of $k$. So training raises it only through these gains, and
+Our pair has the cosine $2/3$, and RMSNorm makes the logit $2\cdot\tfrac23=\tfrac43$. If every gain of $q$ and of $k$ is 3, the logit becomes
+$3\cdot3$ times as large, that is 12. In general, the bound is $\sqrt{d_k}$ times the largest gain of $q$ times the largest gain of $k$. So training raises the bound only through these gains, and
 a gain moves by about $\eta$ per step.
 
 ## The gradient of a matrix whose scale does not matter
 
-If a norm follows $W_q$, the matrix may be multiplied by any $c > 0$ and no logit changes. Differentiate
-$\mathcal L(cW_q) = \mathcal L(W_q)$ by $c$ at $c = 1$ (this gives the first equation), and by $W_q$ (the second):
+If a norm follows $W_q$, the matrix can be multiplied by any $c > 0$ without changing a logit. Differentiate
+$\mathcal L(cW_q) = \mathcal L(W_q)$ with respect to $c$ at $c = 1$ (first equation), and with respect to $W_q$ (second equation):
 
 $$\langle W_q, \nabla_{W_q}\mathcal L\rangle = 0, \qquad\qquad \nabla\mathcal L(c\,W_q) = \tfrac1c\,\nabla\mathcal L(W_q).$$
 
@@ -308,23 +309,26 @@ exact(query_gradient(10.0)[1].norm() / gradient.norm(), tolerance=1e-6).claim(
 
 # %% [markdown]
 r"""
-A step of length $s$ turns the matrix by an angle of about $s/\|W_q\|$, and steps orthogonal to a matrix make it longer. The norm does not stop this growth,
-but it keeps the growth out of the logits. The growth only makes $W_q$ turn more slowly.
+Think of $W_q$ as one long vector. A step of length $s$ turns it by an angle of about $s/\|W_q\|$, and steps orthogonal to it make it longer. RMSNorm does not stop this growth, but
+keeps the growth out of the logits: a longer $W_q$ only turns more slowly.
 
-Nor does **weight decay** change the logits directly: a shorter $W_q$ gives the same logits. It keeps $W_q$ short, and the shorter $W_q$ is, the further a step turns it. AdamW without momentum moves each of the $n$ weights by about $\eta$ per step, so the step has length $\eta\sqrt n$. On average the step is orthogonal to $W$, so by Pythagoras it adds $\eta^2n$ to $\|W\|^2$. Decay with coefficient
+Like this growth, **weight decay** does not change the logits directly: a shorter $W_q$ gives the same logits. Decay keeps $W_q$ short, and the shorter $W_q$ is, the further a step turns it.
+
+AdamW without momentum moves each weight by about $\eta$ per step, so in a matrix $W$ of $n$ weights the step has length $\eta\sqrt n$. Because Adam rescales the gradient's entries, the step is orthogonal to $W$ only on average. By Pythagoras, it adds about $\eta^2n$ to $\|W\|^2$. Decay with coefficient
 $\lambda$ subtracts $2\eta\lambda\|W\|^2$. The two balance when the angle of a step is
 
 $$\frac{\eta\sqrt n}{\|W\|} = \sqrt{2\eta\lambda}\,.$$
 
-Momentum $\beta_1$ multiplies this angle by $\sqrt{(1-\beta_1)/(1+\beta_1)}$. Neither the gradient nor the initialization appears in the formula
+Momentum $\beta_1$ multiplies this angle by $\sqrt{(1-\beta_1)/(1+\beta_1)}$. The angle depends neither on the gradient's size nor on the initialization
 ([van Laarhoven, 2017](https://arxiv.org/abs/1706.05350); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
-To test this we train a matrix on noise:
+To test the formula without momentum, we give AdamW random gradients that are, as derived above, orthogonal to the matrix and inversely
+proportional to its norm:
 """
 
 
 # %% tags=["mechanism"]
 def turning(decay, size, steps=1500, lr=0.01):
-    """Angle of every step that AdamW takes with a matrix whose scale its loss cannot see."""
+    """Angle of every step of AdamW on a matrix whose scale does not change the loss."""
     draw, angles = torch.Generator().manual_seed(seed), []
     w = torch.nn.Parameter(size * torch.randn(16, 16, generator=draw) / 16)
     optimizer = torch.optim.AdamW([w], lr, betas=(0.0, 0.95), weight_decay=decay)
@@ -339,10 +343,10 @@ def turning(decay, size, steps=1500, lr=0.01):
 
 # %%
 turned = {
-    "no decay, long at first": turning(0.0, size=10),
-    "no decay, short at first": turning(0.0, size=1),
-    "decay, long at first": turning(0.5, size=10),
-    "decay, short at first": turning(0.5, size=1),
+    "no decay, large initial norm": turning(0.0, size=10),
+    "no decay, small initial norm": turning(0.0, size=1),
+    "decay, large initial norm": turning(0.5, size=10),
+    "decay, small initial norm": turning(0.5, size=1),
 }
 looks = [1, 3, 10, 30, 100, 300, 1000]
 plots.curves(
@@ -361,23 +365,23 @@ plots.curves(
 ).named("angle-of-a-step")
 
 # %%
-exact(np.mean(turned["decay, short at first"][-500:]), tolerance=1e-3).claim(
+exact(np.mean(turned["decay, small initial norm"][-500:]), tolerance=1e-3).claim(
     "04-decay-sets-the-angle",
     "in [0.097, 0.103]",
-    "If the scale of a matrix has no effect, weight decay in AdamW without momentum fixes the angle of a step at √(2ηλ).",
-    found="In the last 500 steps of AdamW without momentum and with weight decay, a step turns a matrix with a large initial norm by {long:.4f} radians, and one with a small initial norm by {mean:.4f} radians. We predicted 0.1 radians.",
+    "If the scale of a matrix has no effect, weight decay λ in AdamW without momentum fixes the angle of a step at √(2ηλ), where η is the learning rate.",
+    found="In the last 500 steps of AdamW without momentum and with weight decay, the average step turns a matrix with a large initial norm by {long:.4f} radians, and one with a small initial norm by {mean:.4f} radians. We predicted 0.1 radians.",
     source="derived above; Kosson et al. 2024, arXiv 2305.17212",
-    beside={"long": np.mean(turned["decay, long at first"][-500:])},
+    beside={"long": np.mean(turned["decay, large initial norm"][-500:])},
     predicted=0.1,
 )
 
 # %% [markdown]
 r"""
-So for a matrix that a norm follows, weight decay is a second learning rate in disguise. Without decay the effective learning rate of $W_q$ and $W_k$ falls as training goes on. The runs below have no weight decay, except those called W.
+So for a matrix followed by a norm, weight decay is a second learning rate in disguise. Without decay, the angle of a step of $W_q$ and $W_k$ (their *effective learning rate*) shrinks as training goes on. The runs below have no weight decay, except those of variant W (a decay of 0.1 on matrices).
 
 ## Implementation: you write it
 
-**1 (in code).** Write the logits of one head with QK-Norm in the order of Qwen 3: RMSNorm, gain, rotation, scale. You get `q`
+**1 (in code).** Write the logits of one head with QK-Norm in the order of Qwen 3: RMSNorm, gain, rotation, scale (division by $\sqrt{d_k}$). You get `q`
 and `k` of shape (time, d_k), two gains of shape (d_k,), and angles of shape (time, d_k/2). Channel $i$ turns together with
 channel $i + d_k/2$: $(a, b) \mapsto (a\cos\theta - b\sin\theta,\; a\sin\theta + b\cos\theta)$.
 """
@@ -392,12 +396,12 @@ def my_logits(q, k, gain_q, gain_k, angles, eps=1e-6):
 # %%
 draw = torch.Generator().manual_seed(seed)
 heads = torch.randn(2, 8, 1, 16, generator=draw, dtype=torch.float64).round(decimals=2)
-heads[:, 0] *= 1e-3  # a token so short that it shows where eps stands
+heads[:, 0] *= 1e-3  # a token so short that it shows where eps is added
 gains = 0.5 + torch.rand(2, 16, generator=draw, dtype=torch.float64).round(decimals=2)
 
 
 def check_logits(my_logits):
-    """Hold logits against labkit's norm, gain and rotation."""
+    """Compare logits with labkit's norm, gain and rotation."""
     turns = rotary_angles(8, 16) + 0.3
     a, b = qk_norm_rope(*heads, *gains, turns)
     truth = torch.einsum("ihc,jhc->ij", a, b) / 4
@@ -437,7 +441,8 @@ assert check_logits(solved_logits).ok
 
 # %% [markdown]
 r"""
-Attention needs three more lines. Do the models that we train below compute exactly this?
+Each head needs three more steps: mask, softmax, and the weighted average of the values. With these
+and the output matrix, which joins the heads, does the solution give the same output as the attention in the models below?
 """
 
 
@@ -463,35 +468,37 @@ exact((attention(x, Context(angles=turns))[0] - slow).abs().max(), tolerance=1e-
     "04-attention-equals-the-formula",
     "< 1e-12",
     "The attention in our models with QK-Norm computes the published formula.",
-    found="The outputs of the attention in our models with QK-Norm and of a slow implementation of the formula differ by at most {mean:.0e}.",
+    found="In our models with QK-Norm, the output of attention differs from that of a slow implementation of the formula by at most {mean:.0e}.",
     source="Dehghani et al. 2023, arXiv 2302.05442; Su et al. 2021, arXiv 2104.09864",
 )
 
 # %% [markdown]
 r"""
-The two norms take about $8d$ operations per token and layer, and the four projections $8d^2$, so the norms add only a fraction $1/d$ to the operations of the projections. Their memory traffic
-costs more; chapter 09 counts the traffic of norms.
+In a model of width $d$, the two norms take about $8d$ operations per token and layer, and the four projections take $8d^2$, so the norms add only a fraction $1/d$ to the operations of the projections. The norms' memory traffic
+costs more than their operations; chapter 09 counts it.
 """
 
 # %% [markdown]
 r"""
 ## Measure
 
-The runs belong to the book's *ladder*, the grid of runs that all chapters share. Size S (*rung S* in the original wording of one card) has six blocks of width 32 with four heads, so $d_k = 8$. It trains for 3,200 steps on 20 characters per parameter, with AdamW,
-10 % warm-up, a linear decay of the learning rate, and the gradient clipped at 1. *Pre-Norm* and *QK-Norm* both have a norm before every sublayer. QK-Norm has two more, on queries and keys.
+The runs belong to the book's *ladder*, the grid of runs that all chapters share. Size S has six blocks of width 32 with four heads, so $d_k = 8$. A run takes 3,200 steps and reads 20 characters per parameter, with AdamW,
+10 % warm-up, a linear decay of the learning rate, and the gradient clipped at 1. From here on, *Pre-Norm* means a model
+without norms on queries and keys. *Pre-Norm* and *QK-Norm* both have RMSNorm before every sublayer.
+QK-Norm adds RMSNorm with trained gains on the queries and keys of each head.
 
-We tune each model's learning rate with seeds that we do not use for evaluation. With one tuning seed
-the best learning rate is 0.01 for both models. The next figures are at ten times that rate, 0.1.
+We tune each model's learning rate with seeds that we do not use for evaluation. With one tuning seed,
+the best learning rate is 0.01 for both models. The next figures show runs at ten times that rate, 0.1.
 
-<details><summary>Other settings, later in this chapter</summary>
+<details><summary>Other settings used later in this chapter</summary>
 
-The later section *Each at its own rate* tunes more carefully: it uses three tuning seeds wherever the runs of all three are complete. That search finds a slightly higher best learning rate for QK-Norm. That section also adds two settings: W is size S with a weight decay of 0.1 on matrices, and size M has width 64 and 6,000 steps.
+In the section *With tuned learning rates*, we tune with three seeds at rates near the best one. QK-Norm's best learning rate is then slightly higher than 0.01. That section also adds two settings: W (size S with a weight decay of 0.1 on matrices) and size M (width 64, 6,000 steps).
 
 </details>
 
 ### One rate, three models
 
-We train both models at the learning rate 0.1. The third model is Pre-Norm with a *soft cap*: a tanh that keeps each logit between −50 and 50 (see *Soft-capping only the logits*).
+We train three models at the learning rate 0.1: Pre-Norm, QK-Norm, and Pre-Norm with a *soft cap*, a tanh that keeps each logit between −50 and 50 (see *Soft-capping only the logits*).
 """
 
 # %%
@@ -513,15 +520,15 @@ plots.loss_curves(
     {arm: part.values(lambda record: record.losses) for arm, part in of_arm.items()},
     reference=ladder.references(rung),
     ylim=(1.2, 3.6),
-    caption="Training loss at ten times Pre-Norm's best learning rate. No run diverges. Pre-Norm's loss falls at first and then rises again, "
-    "and its final loss is higher than that of trigram counts, which only count how often each character follows two others. QK-Norm "
+    caption="Training loss against the step at ten times Pre-Norm's best learning rate, for Pre-Norm, QK-Norm, and Pre-Norm with a soft cap. No run diverges. Pre-Norm's loss falls, rises, and then falls slowly. "
+    "Its final loss is higher than that of trigram counts, which predict a character from the two before it. QK-Norm "
     "learns at the same learning rate.",
     provenance=lab.provenance(hot),
 ).named("ten-times-the-rate")
 
 # %% [markdown]
 r"""
-What do such losses mean in text? Pre-Norm at its best learning rate, Pre-Norm at ten times that rate, and QK-Norm at that higher rate continue the same beginning of a sentence. At every character we draw the next one from the model's probabilities, always with the same seed.
+What do such losses mean for the text that a model writes? Pre-Norm at its best learning rate, and Pre-Norm and QK-Norm at ten times that rate, continue the same beginning of a sentence. We draw each character from the model's probabilities, always with the same seed.
 """
 
 # %%
@@ -541,7 +548,7 @@ LARGE = "the same in larger models: Wortsman et al. 2024, arXiv 2309.14322"
 (test["Pre-Norm"] - test["QK-Norm"]).claim(
     "04-qk-norm-helps-at-a-high-rate",
     "> 0.1",
-    "At ten times its best learning rate, Pre-Norm's loss is far higher than QK-Norm's.",
+    "At ten times Pre-Norm's best learning rate, Pre-Norm's loss is far higher than QK-Norm's.",
     found="At learning rate 0.1, ten times Pre-Norm's best learning rate, Pre-Norm's test loss is {mean:.2f} nats higher than QK-Norm's.",
     source=f"this book's prediction; {LARGE}",
 )
@@ -556,21 +563,22 @@ stressed.count(lambda record: record.diverged_at is not None).claim(
 
 # %% [markdown]
 r"""
-The six runs of the last card are the five of the figure and the tuning run. The vision transformer of the first paragraph, a hundred thousand times our size, did diverge. What makes our loss high? There are three possible causes.
+The six runs of the last card are Pre-Norm's five in the figure and its tuning run. The vision transformer of the first paragraph, a hundred thousand times the size of our models, did diverge. Our Pre-Norm runs did not, but their loss is high. Why? There are three possible causes.
 
 1. **The rest of the network.** A learning rate ten times too high might ruin the feed-forward layers or the stream.
-2. **A frozen softmax.** Once a row is one-hot no gradient passes it, and queries and keys no longer change.
-3. **The logits themselves.** They may be too large for a softmax to weigh anything.
+2. **A frozen softmax.** Once a row is one-hot, no gradient passes through it, and queries and keys no longer change.
+3. **The logits themselves.** They may be too large for the softmax to weigh one key against another.
 
-The first cause explains little of the difference: with QK-Norm the feed-forward layers have the same learning rate, and the model learns. Yet in both models the stream grows far too much, as *Symptoms* shows. That may explain why QK-Norm's loss is still higher here than at its best learning rate.
+The first cause explains little of Pre-Norm's higher loss: with QK-Norm, the feed-forward layers have the same learning rate, and the model learns.
+Yet in Pre-Norm and QK-Norm alike, the stream grows far too much, as *Symptoms* shows. This growth may explain why QK-Norm's loss is still higher here than at its best learning rate.
 
 ### Is the softmax frozen?
 
-We follow the largest logit, in absolute value, of any layer through training.
+Throughout training, we record the largest absolute logit of any layer.
 
 | question | choices | ours |
 | --- | --- | --- |
-| After a fifth of the steps Pre-Norm's attention is saturated. What does its largest logit do from then on? <!-- 04-saturated-logits-keep-growing --> | it shrinks; <!-- 0.7 --> it stays where it is; <!-- 1.5 --> it goes on growing | <details><summary>show</summary>The logits go on growing after the softmax is saturated.</details> |
+| After a fifth of the steps, Pre-Norm's attention is saturated. What does its largest logit do from then on? <!-- 04-saturated-logits-keep-growing --> | it shrinks; <!-- 0.7 --> it stays where it is; <!-- 1.5 --> it goes on growing | <details><summary>show</summary>The logits go on growing after the softmax is saturated.</details> |
 """
 
 
@@ -591,8 +599,8 @@ plots.curves(
     logy=True,
     reference={"√d_k": (base.model.dim // base.model.heads) ** 0.5},
     caption="Largest attention logit against the step, at ten times the best learning rate. Pre-Norm's logits grow for most of the run, although its softmax is saturated "
-    "from a few hundred steps on. QK-Norm's logits can exceed √d_k only through the gains: the product of the largest query gain and the largest key gain is at "
-    "least logit/√d_k.",
+    "from a few hundred steps on. In the soft-cap model, the logits that enter the cap become as huge as Pre-Norm's. QK-Norm's logits can exceed √d_k only because of the gains: a logit is at most √d_k times the largest "
+    "query gain times the largest key gain.",
     provenance=lab.provenance(hot),
 ).named("logits-by-step")
 
@@ -624,7 +632,7 @@ early = next(i for i, step in enumerate(steps) if step >= base.train.steps // 5)
     "04-saturated-logits-keep-growing",
     "> 1.5",
     "Without QK-Norm, attention logits keep growing after the softmax is saturated.",
-    found="At learning rate 0.1, Pre-Norm's attention is saturated after a fifth of the steps (slope {slope:.2f}). From then on, its largest logit grows by a factor of {mean:.1f}.",
+    found="At learning rate 0.1, Pre-Norm's attention is saturated after a fifth of the steps (the slope of its softmax is {slope:.2f}). From then to the end, its largest logit grows by a factor of {mean:.1f}.",
     source="against 'saturated attention is frozen': Adam divides by the size of the gradient",
     beside={"slope": look("slope", early)},
 )
@@ -639,8 +647,8 @@ def growth(arm):
 growth("Pre-Norm").claim(
     "04-logits-outgrow-the-rate",
     "> 1",
-    "Without QK-Norm, attention logits grow faster than the learning rate.",
-    found="From learning rate 0.01 to 0.1, Pre-Norm's largest attention logit grows as the learning rate to the power {mean:.1f}. The derivation allows a power of up to 4.",
+    "Without QK-Norm, a tenfold learning rate makes the largest attention logit more than ten times as large.",
+    found="From learning rate 0.01 to 0.1, Pre-Norm's largest attention logit grows by a factor of 10 to the power {mean:.1f}. The logit contains two matrices and, twice, a gain, so chapter 04's argument allows a power of up to 4.",
     source="this book: a product of two matrices and a gain that enters twice",
 )
 
@@ -648,24 +656,25 @@ growth("Pre-Norm").claim(
 growth("QK-Norm").claim(
     "04-qk-norm-logits-lag-the-rate",
     "< 1",
-    "With QK-Norm, attention logits grow more slowly than the learning rate.",
-    found="From learning rate 0.01 to 0.1, QK-Norm's largest attention logit grows as the learning rate to the power {mean:.2f}.",
-    source="this book: behind the norm only the gains grow",
+    "With QK-Norm, a tenfold learning rate makes the largest attention logit less than ten times as large.",
+    found="From learning rate 0.01 to 0.1, QK-Norm's largest attention logit grows by a factor of 10 to the power {mean:.2f}.",
+    source="this book: after the norm only the gains can grow",
 )
 
 # %% [markdown]
 r"""
-The second cause said two things: no gradient passes a one-hot row, and queries and keys no longer change. The second of these is wrong: the logits go on growing, so queries and keys do change. We did not test the cause of the growth. Perhaps $W_q$ and $W_k$ move, because Adam turns even a tiny
-gradient into full steps. Perhaps only the gain $g$ grows, which enters the logit twice and gets a gradient through the values as well.
+The idea of a frozen softmax is half right. The slope is close to zero, so hardly any gradient passes. But the logits go on growing, so queries and keys do change.
+We did not test the cause of the growth. Perhaps $W_q$ and $W_k$ move, because Adam turns even a tiny
+gradient into full steps. Perhaps only the gain $g$ of the norm before attention grows: it enters the logit twice and also gets a gradient through the values.
 
 ### Soft-capping only the logits
 
-The third cause, logits that are too large, can be tested by itself. A *soft cap* bounds each logit, $\ell \leftarrow c\tanh(\ell/c)$, and changes no vector, matrix or
-gain. Gemma 2 uses $c = 50$ ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)), and so does our third model.
+The third cause, logits that are too large, can be tested by itself. A *soft cap* bounds each logit, $\ell \leftarrow c\tanh(\ell/c)$, and leaves queries, keys, matrices and
+gains as they are. Gemma 2 uses $c = 50$ ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)), and so does our third model.
 
 | question | choices | ours |
 | --- | --- | --- |
-| How much of QK-Norm's advantage over Pre-Norm at this learning rate does a cap on the logits alone achieve? <!-- 04-soft-cap-helps-too 04-qk-norm-beats-the-soft-cap --> | none; <!-- 0.1 --> a good part; <!-- 0.6 --> all of it | <details><summary>show</summary>A cap on the logits alone also lowers the loss, but less than QK-Norm does.</details> |
+| At this learning rate, how much of the gap between Pre-Norm's loss and QK-Norm's does a cap on the logits close? <!-- 04-soft-cap-helps-too 04-qk-norm-beats-the-soft-cap --> | none; <!-- 0.1 --> a good part; <!-- 0.6 --> all of it | <details><summary>show</summary>A cap on the logits alone also lowers the loss, but less than QK-Norm does.</details> |
 """
 
 # %%
@@ -686,7 +695,7 @@ gain. Gemma 2 uses $c = 50$ ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118
 
 # %% [markdown]
 r"""
-So the logits cause a good part of the damage, but only a part. Before the cap is applied, the raw logits become huge, as they do without a cap. Logits far above $c$ are all mapped to about $c$, and those far below $-c$ to about $-c$. Within each group they can be neither ranked nor corrected: the slope of the tanh there is nearly zero. That may be why the cap does not repair everything, but we did not test it.
+So the size of the logits causes at least a good part of the damage. The raw logits (before the cap) become huge, as they do without a cap. Logits far above $c$ are all mapped to about $c$, and those far below $-c$ to about $-c$. Within each group, the softmax can hardly rank them, and hardly any gradient reaches them: there, the tanh is nearly flat. That may be why the cap does not repair everything, but we did not test it.
 Appendix C compares [Gemma 2 with Gemma 3, and a cap with and without QK-Norm](C_zoo.ipynb#gemmas-two-answers-to-large-logits).
 """
 
@@ -696,23 +705,23 @@ lab.train_live(Experiment(base, {"arm": arms, "seed": seeds}))
 
 # %% [markdown]
 r"""
-### Each at its own rate
+### With tuned learning rates
 
-What is QK-Norm worth at learning rates that people choose? We compare Pre-Norm, QK-Norm and, in place of the model with the soft cap, a model
+How much does QK-Norm help at learning rates that people would choose? We compare Pre-Norm, QK-Norm and a model
 without any norm.
 """
 
 
 # %%
 def by_rate(arm):
-    """Test loss by rate: of fresh seeds where there are any, else of the seed that tuned."""
+    """Test loss by rate: of evaluation seeds if there are any, else of the tuning seed."""
     of_rate = climbed.where(arm=arm, rung=rung, stage=["tuning", "first"]).by("lr")
     stage = {rate: [*part.by("stage")][-1] for rate, part in of_rate.items()}
     return {r: of_rate[r].where(stage=stage[r]).values("test.loss") for r in ladder.COARSE}
 
 
 fresh = {arm: {0.1: losses.values} for arm, losses in test.items()}
-keys = {"none": "none", "Pre-Norm": "pre", "QK-Norm": "qk"}
+keys = {"no norm": "none", "Pre-Norm": "pre", "QK-Norm": "qk"}
 plots.curves(
     {name: by_rate(arm) | fresh.get(name, {}) for name, arm in keys.items()},
     xlabel="learning rate",
@@ -720,8 +729,8 @@ plots.curves(
     logx=True,
     ylim=(1.3, 2.3),
     reference=ladder.references(rung),
-    caption="Test loss of small models against learning rate. Up to the best learning rate, the three losses are within hundredths of a nat of each other. As the learning rate rises further, the model without any norm "
-    "diverges first, and then Pre-Norm fails. (The models have size S. A point shows five evaluation seeds if they were run at that rate, and otherwise the "
+    caption="Test loss against learning rate for Pre-Norm, QK-Norm and a model without any norm. Up to 0.01, the best of these learning rates for each model, the three losses differ by only a few hundredths of a nat. As the learning rate rises further, the model without norms "
+    "diverges first, and then Pre-Norm fails. (Size S. A point shows evaluation seeds if there are any at that rate, and otherwise "
     "tuning seeds.)",
     provenance=lab.provenance(climbed),
 ).named("each-at-its-rate")
@@ -733,13 +742,13 @@ leads.claim(
     "> 0",
     "With both models tuned, QK-Norm ends lower.",
     found="At size {rung}, with tuned learning rates, QK-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's. "
-    "(Without attention, the loss is {worth:.2f} nats higher.)",
+    "(Without attention, Pre-Norm's loss is {worth:.2f} nats higher.)",
     source="Henry et al. 2020, arXiv 2010.04245; Rybakov et al. 2024, arXiv 2410.16682, in other settings",
     beside={"worth": -ladder.improvement(climbed, "no attention")[leads.largest].mean},
 )
 
 # %%
-strict = {  # preregistered: a full evaluation at size S, and at size S with weight decay
+strict = {  # full evaluations; only the one with weight decay is preregistered
     "At size {rung}": (
         "04-qk-ahead-on-s",
         "On rung S, with three tuning seeds and twenty that report, QK-Norm ends below Pre-Norm.",
@@ -760,20 +769,21 @@ for where, (name, said) in strict.items():
 
 # %% [markdown]
 r"""
-With tuned learning rates the two losses are close: QK-Norm's improvement is small compared with the loss that attention itself saves (in parentheses on the first card).
-With weight decay (variant W) the improvement cannot be distinguished from zero: the uncertainty about the best learning rate alone is not much smaller than the improvement. The benefit of the norm is in the right half of the last figure: high learning rates become usable, though the loss there is higher than at the best rate. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure exactly that, as
-*learning-rate sensitivity*, and find the same in models more than a hundred times our size.
+With tuned learning rates, the two losses are close: QK-Norm's improvement is small compared with that of attention itself (in parentheses on the first card).
 
-In variant W we tried only learning rates near the best one, so these runs do not show the effect of the norm at high learning rates with decay.
+With weight decay (variant W, the third card), the interval contains zero. The reason is that the best learning rates are not known exactly: this uncertainty alone gives the improvement a standard error of about three quarters of its value. In this variant, we tried only learning rates near the best, so these runs do not show the norm's effect at high learning rates with decay.
+
+The right half of the last figure shows the benefit of the norm: high learning rates become usable, though the loss there is higher than at the best rate. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure how much the loss depends on the learning rate (*learning-rate sensitivity*),
+and find the same benefit in models more than a hundred times our size.
 
 ### Unit vectors
 
-Does any bound suffice? At the learning rate 0.01 we compare two models. One has unit vectors, the usual $1/\sqrt{d_k}$
-and no learned factor. The other is QK-Norm, which has RMS vectors and gains.
+Is every bound as good as QK-Norm's? At the learning rate 0.01, we compare two models. In one, queries and keys are unit vectors, with the usual $1/\sqrt{d_k}$
+and no learned factor. The other, QK-Norm, has RMSNorm with gains on queries and keys.
 
 | question | choices | ours |
 | --- | --- | --- |
-| Make queries and keys unit vectors, without gains. How does the loss compare with QK-Norm's? <!-- 04-bare-unit-vectors-cannot-focus --> | clearly lower; <!-- -0.1 --> about equal; <!-- 0.1 --> clearly higher | <details><summary>show</summary>With unit vectors attention cannot choose, and the loss is higher.</details> |
+| Make queries and keys unit vectors, without gains. How does the loss compare with QK-Norm's? <!-- 04-bare-unit-vectors-cannot-focus --> | clearly lower; <!-- -0.1 --> about equal; <!-- 0.1 --> clearly higher | <details><summary>show</summary>With unit vectors, attention cannot choose, and the loss is higher.</details> |
 """
 
 # %%
@@ -782,24 +792,27 @@ spheres = lab.run(Experiment(base, {**unit, "seed": seeds}))
 (spheres.measure("test.loss") - at_best["QK-Norm"].measure("test.loss")).claim(
     "04-bare-unit-vectors-cannot-focus",
     "> 0.1",
-    "If the bound on attention logits rules out sharp attention, the loss is higher.",
-    found="If queries and keys are unit vectors without gains, the entropy of attention is {entropy:.3f} of its largest possible value, and the test loss is {mean:.2f} nats higher than QK-Norm's.",
-    source="against a text that says L2-normalized queries and keys eliminate saturation",
+    "If queries and keys are unit vectors, so that attention cannot be sharp, the test loss is higher than with QK-Norm.",
+    found="At learning rate 0.01, if queries and keys are unit vectors without gains, the entropy of attention is {entropy:.3f} of its largest possible value, and the test loss is {mean:.2f} nats higher than QK-Norm's.",
+    source="Transformer Anatomy, part 7, says that QK-Norm keeps logits within ±1/√d_k and so eliminates saturation",
     beside={"entropy": measure_entropy(spheres)},
 )
 
 # %% [markdown]
 r"""
-With unit vectors attention is hardly more than an average, and the loss is higher. The learned number of Henry et al. lifts that bound, but
-we did not train a model with it. RMSNorm contains such a factor: $\sqrt{d_k}$, times its gains.
+With unit vectors, attention is hardly more than an average with equal weights, and the loss is higher. Henry et al. multiply the cosine by a learned number, so attention can be sharp again;
+we did not train a model with it. With RMSNorm, $\sqrt{d_k}$ times the gains replaces this number.
 
 ## Implementation details: order, axis, caps
 
 ### The order of QK-Norm and RoPE
 
-Rotary positions turn pairs of channels by an angle proportional to the position ([Su et al., 2021](https://arxiv.org/abs/2104.09864)). A
-rotation $R_i$ keeps lengths, so for RMSNorm or L2 without gain the order does not matter: $N(R_i q) = R_i N(q)$. (For LayerNorm it matters: a rotation changes the mean.) A gain multiplies
-channels by different numbers, and a rotation mixes them. With $D = \mathrm{diag}(\gamma_q\odot\gamma_k)$,
+Rotary position embeddings (RoPE) turn pairs of channels of each query and key by an angle proportional to the token's position ([Su et al., 2021](https://arxiv.org/abs/2104.09864)). The
+rotation $R_i$ at position $i$ keeps lengths, so if the norm $N$ is RMSNorm or L2 without gain, the order does not matter: $N(R_i q) = R_i N(q)$. (For LayerNorm it matters: a rotation changes the mean.) With a gain, the order
+matters, because a gain multiplies channels by different numbers, and a rotation mixes the channels.
+
+Let $\hat q = N(q)$ at position $i$ and $\hat k = N(k)$ at position $j$. Let $D = \mathrm{diag}(\gamma_q\odot\gamma_k)$, write $\gamma_q\hat q$ for $\gamma_q\odot\hat q$, and leave out the factor
+$1/\sqrt{d_k}$. Then the logits are
 
 $$\begin{aligned}
 \text{gain, then rotation:}&\quad (R_i\gamma_q\hat q)^\top (R_j\gamma_k\hat k) = (\gamma_q\hat q)^\top R_{j-i}\,(\gamma_k\hat k), \\
@@ -809,12 +822,12 @@ $$\begin{aligned}
 The first expression depends only on the distance $j - i$. The second depends on *absolute* positions, unless the two channels of each pair have
 equal entries in $D$.
 
-*By hand.* Let $d_k = 2$, $\hat q = \hat k = (\sqrt2, 0)$, $\gamma_q = (2, 1)$, $\gamma_k = (1, 1)$, and let both tokens be at the same position. Rotate, then apply the gains: what is the logit if the angle is
-0, and what is it if the angle is 90°?
+*By hand.* Let $d_k = 2$, $\hat q = \hat k = (\sqrt2, 0)$, $\gamma_q = (2, 1)$, $\gamma_k = (1, 1)$, and let both tokens be at the same position. Rotate, then apply the gains: what is the logit (including $1/\sqrt{d_k}$) for a rotation by
+0°, and by 90°?
 
 <details><summary>Answer</summary>
 
-At 0 the vectors become $(2\sqrt2, 0)$ and $(\sqrt2, 0)$, and the logit is $4/\sqrt2 \approx 2.83$. At 90° both become $(0, \sqrt2)$, and the logit is $2/\sqrt2 \approx 1.41$. The distance is the same, but the logit is half as large.
+At 0°, the vectors become $(2\sqrt2, 0)$ and $(\sqrt2, 0)$, and the logit is $4/\sqrt2 \approx 2.83$. At 90°, both become $(0, \sqrt2)$, and the logit is $2/\sqrt2 \approx 1.41$. The distance is the same, but the logit is half as large.
 
 </details>
 
@@ -846,7 +859,7 @@ exact(shift(after=True), tolerance=0.01).claim(
     "04-gain-after-rotation-sees-positions",
     "> 0.1",
     "If QK-Norm's gain is applied after the rotation, attention logits depend on absolute positions.",
-    found="If QK-Norm and its gain are applied after the rotation, moving the text by 20 positions changes an attention logit by {mean:.2f}.",
+    found="If QK-Norm and its gain are applied after the rotation, moving the text by 20 positions changes attention logits by up to {mean:.2f}.",
     source="against 'the order is interchangeable for RMSNorm' (nanochat, issue 743, last comment)",
 )
 
@@ -856,16 +869,16 @@ r"""
 
 RMSNorm over all heads at once (OLMo 2) fixes the *sum* of squares of the $h$ heads, and one head may take all of it. If our pair is in
 one of two heads and the other head is zero, the mean square over eight channels is 3, not 6, and the logit is $\tfrac{16}{3}\cdot\tfrac12 = \tfrac83$, twice
-that of a norm per head. In general the bound is $h\sqrt{d_k}$.
+that with a norm per head. In general, the bound is $h\sqrt{d_k}$.
 
 ### Caps and clips
 
-At $c = 5$ the **soft cap** turns our logit into $5\tanh(8/5) \approx 4.6$, and the logit 160 into 5. It must be applied before the mask: otherwise
+At $c = 5$, the **soft cap** turns our logit of 8 into $5\tanh(8/5) \approx 4.6$, and one of 160 into 5. It must be applied before the mask: otherwise
 the mask's $-\infty$ becomes $-c$, and the future is visible.
 
-**QK-Clip** leaves $q$ and $k$ alone and acts on the weights ([Kimi Team, 2025](https://arxiv.org/abs/2507.20534)). After an optimizer step, a
-head whose largest logit $S_h$ (with its sign) exceeds $\tau$ has $W_q$ and $W_k$ multiplied by $\sqrt{\tau/S_h}$ each. At
-$\tau = 5$ our logit of 8 becomes 5, until the next step. Kimi K2 needed QK-Clip: its latent attention stores compressed keys and does not expand them in full
+**QK-Clip** adds no operation on $q$ and $k$, but acts on their matrices ([Kimi Team, 2025](https://arxiv.org/abs/2507.20534)). After an optimizer step, it looks at
+each head's largest logit $S_h$ in the last forward pass (signed, not absolute). If $S_h$ exceeds a threshold $\tau$, QK-Clip multiplies the head's $W_q$ and $W_k$ by $\sqrt{\tau/S_h}$ each. At
+$\tau = 5$, our logit of 8 becomes 5, until the next step. Kimi K2 could not use QK-Norm: its *latent attention* stores compressed keys and does not expand them in full
 at inference, so a norm has no full key to act on.
 """
 
@@ -879,18 +892,19 @@ exact(attention.largest_logit.max().item() / 25, tolerance=1e-3).claim(
     "04-clip-lands-on-the-threshold",
     "in [0.999, 1.001]",
     "If the largest attention logit of a batch exceeds the threshold, QK-Clip scales it down to the threshold.",
-    found="After QK-Clip, the largest attention logit of the same batch is {mean:.4f} times the threshold.",
+    found="If QK-Clip is applied after a batch, and the same batch is processed again, its largest attention logit is {mean:.4f} times the threshold.",
     source="Kimi Team 2025, arXiv 2507.20534",
 )
 
 # %% [markdown]
 r"""
-The page of [norms and recipes](tables.md) lists what each model normalizes.
+The page on [norms and recipes](tables.md) lists how published models normalize queries and keys.
 
 ## Symptoms
 
-The table shows five kinds of run after training. Each row is the mean of five seeds. *Stream grows by* is
-the RMS of the stream after the last block, divided by its RMS before the first block. With a soft cap the slope also contains the derivative of the cap, $1 - \tanh^2(\ell/c)$. So weights can be spread out, and still hardly any gradient passes, as in the third row (high entropy, low slope). Appendix C shows [what still fails when logits are held](C_zoo.ipynb#logits-held-and-another-instability).
+The table shows five kinds of runs after training. Each row is the mean of five seeds. *Stream grows by* is
+the RMS of the stream after the last block, divided by its RMS before the first block. With a soft cap,
+the largest logit is the one before the cap, and each term of the slope is also multiplied by the derivative of the cap, $1 - \tanh^2(\ell/c)$. A saturated cap maps large logits to nearly the same number. So in the third row attention is spread out (high entropy), and yet hardly any gradient passes (low slope). Appendix C shows [what still fails when logits are bounded](C_zoo.ipynb#logits-held-and-another-instability).
 """
 
 
@@ -910,7 +924,7 @@ def vital_signs(runs):
 patients = {
     **{f"{arm}, rate 0.1": part for arm, part in of_arm.items()},
     "unit vectors, rate 0.01": spheres,
-    "QK-Norm, rate 0.01 (the best)": at_best["QK-Norm"],
+    "QK-Norm, rate 0.01 (tuned)": at_best["QK-Norm"],
 }
 plots.table([{"run": name, **vital_signs(runs)} for name, runs in patients.items()])
 
@@ -918,19 +932,19 @@ plots.table([{"run": name, **vital_signs(runs)} for name, runs in patients.items
 r"""
 | what you see in training | probe | cause | fix |
 | --- | --- | --- | --- |
-| a loss that climbs, then falls late and only a little, without NaN | largest logit in the hundreds or above, entropy and slope near 0 | $q$ and $k$ have outgrown the softmax | QK-Norm, or a lower rate |
-| the same *with* a cap | raw logits far above $c$ | the cap is saturated: keys tie at $\pm c$, and none gets a gradient | QK-Norm, or a lower rate |
-| a loss too high from the start | entropy near 1, tiny logits | the bound forbids sharp attention: unit vectors without gains, a scale applied twice | a temperature, or RMSNorm |
-| a loss that is higher than at a lower rate, while the logits are fine | the stream grows fast | too high a rate for the rest of the network, which has no such bound | a lower rate |
+| a loss that climbs, then falls slowly, without NaN | largest logit in the hundreds or above, entropy and slope near 0 | $q$ and $k$ have outgrown the softmax | QK-Norm, or a lower rate |
+| a loss that falls too slowly, *with* a cap | raw logits far above $c$ | the cap is saturated: keys tie at $\pm c$, and none gets a gradient | QK-Norm, or a lower rate |
+| a loss too high from the start | entropy near 1, tiny logits | the bound forbids sharp attention: unit vectors without gains, or a second division by $\sqrt{d_k}$ | a temperature, or RMSNorm |
+| normal logits, but a higher loss than at a lower rate | the stream grows fast | the rate is too high for the other matrices, whose outputs nothing bounds | a lower rate |
 
 ## Where it goes wrong
 
-We rebuilt four bugs of public code, each in the attention of a correct block. Does the book's checker, which
+We rebuilt four bugs from public code, each in the attention of a correct block. Does the book's checker, which
 compares a block with its equation, find them?
 
-1. **The norm runs across heads** where per head was meant: gpt-neox ([its line](https://github.com/EleutherAI/gpt-neox/blob/ea7aefd8f8e183256992d9fede4d7c71a46d67a5/megatron/model/transformer.py#L314), [pull request 1367](https://github.com/EleutherAI/gpt-neox/pull/1367)).
+1. **The norm runs across heads** instead of per head, in gpt-neox ([the line](https://github.com/EleutherAI/gpt-neox/blob/ea7aefd8f8e183256992d9fede4d7c71a46d67a5/megatron/model/transformer.py#L314), [pull request 1367](https://github.com/EleutherAI/gpt-neox/pull/1367)).
 2. **The norm is skipped**: a port looked for `q_norm` and `k_norm`, skipped the norms of a model that names them differently, and generated garbage ([vllm-metal 659](https://github.com/vllm-project/vllm-metal/pull/659)).
-3. **The order of norm and rotation is wrong**: queries were off by a tenth of a per cent, small enough to ship ([vllm-metal 660](https://github.com/vllm-project/vllm-metal/issues/660)).
+3. **The order of norm and rotation is wrong**: queries were off by a tenth of a per cent, and the code was merged in spite of this small error ([vllm-metal 660](https://github.com/vllm-project/vllm-metal/issues/660)).
 4. **The cap is dropped** by a kernel that did not implement it ([vllm-metal 665](https://github.com/vllm-project/vllm-metal/issues/665)).
 """
 
@@ -957,7 +971,7 @@ def uncapped(attention):
 
 # %%
 def examine(recipe, slip=lambda attention: attention):
-    """Check a block of labkit whose attention went through a slip."""
+    """Check a block of labkit after a bug was put into its attention."""
     config = ModelConfig(recipe, dim=32, heads=4)
     block = Block(config)
     block.attention.sublayer = slip(block.attention.sublayer)
@@ -971,7 +985,7 @@ exact(sum(found) + sum(whole), tolerance=0).claim(
     "04-check-finds-the-slips",
     "in [6, 6]",
     "A comparison with the equation finds each of four bugs in attention with QK-Norm or a soft cap.",
-    found="The comparison finds {found} of 4 bugs in attention and passes {whole} of 2 correct blocks: {mean:.0f} of 6 verdicts are right.",
+    found="Comparing a block with its equation finds {found} of 4 bugs in attention and passes {whole} of 2 correct blocks: {mean:.0f} of 6 verdicts are right.",
     source="public code, see the links above",
     beside={"found": sum(found), "whole": sum(whole)},
     predicted=6,
@@ -1002,12 +1016,12 @@ $1/(1 + 1000\,e^{-2b}) = 9/10$ means $1000\,e^{-2b} = 1/9$.
 </details>
 <details><summary>Solution</summary>
 
-$e^{2b} = 9000$, so $b = \tfrac12\ln 9000 \approx 4.55$. RMSNorm bounds by $\sqrt{d_k}$: $d_k \ge b^2 \approx 20.7$, so 21.
+$e^{2b} = 9000$, so $b = \tfrac12\ln 9000 \approx 4.55$. RMSNorm's bound is $\sqrt{d_k}$, so $d_k \ge b^2 \approx 20.7$, that is 21.
 
 </details>
 
-**3 (in code).** Write QK-Clip for heads without groups, so that each query head has its own key head: `w_q` and `w_k` have shape (heads · d_k, dim), `largest` holds each head's largest
-logit. Return the new matrices.
+**3 (in code).** Write QK-Clip for attention without groups (each query head has its own key head). `w_q` and `w_k` have shape (heads · d_k, dim), `largest` contains each head's largest
+logit, and `threshold` is $\tau$. Return the new matrices.
 """
 
 
@@ -1019,11 +1033,11 @@ def my_clip(w_q, w_k, largest, threshold):
 
 # %%
 def check_clip(my_clip):
-    """Hold a clip against the definition, on three heads of which two are over the threshold."""
+    """Compare a clip with the definition, on three heads, two of them over the threshold."""
     w_q, w_k = torch.randn(2, 12, 8).double().round(decimals=2)
     factor = torch.tensor([1.0, 0.5, 0.25]).double().sqrt().repeat_interleave(4)[:, None]
     given = (w_q, w_k, torch.tensor([10.0, 60.0, 120.0]).double(), 30.0)
-    hint = "min(1, τ/S) per head; each matrix takes its square root"
+    hint = "min(1, τ/S) per head scales the logits; each matrix takes its square root as a factor"
     return check.function(my_clip, given, (w_q * factor, w_k * factor), name="3", hint=hint)
 
 
@@ -1043,7 +1057,7 @@ A factor per head becomes a factor per row with `repeat_interleave`.
 # Solution
 def solved_clip(w_q, w_k, largest, threshold):
     """A solution of exercise 3."""
-    factor = (threshold / largest).clamp(max=1.0)
+    factor = threshold / largest.clamp(min=threshold)
     rows = factor.sqrt().repeat_interleave(len(w_q) // len(largest))[:, None]
     return w_q * rows, w_k * rows
 
@@ -1052,8 +1066,8 @@ assert check_clip(solved_clip).ok
 
 # %% [markdown]
 r"""
-**4 (open).** Other remedies limit the growth itself: weight decay, stronger clipping, a longer warm-up. [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682)
-combine QK-Norm with a soft cap. Which of these helps at ten times the best learning rate? Predict each result with a reason, then run three seeds.
+**4 (open).** Other remedies aim at the growth of the logits: weight decay, stronger clipping of the gradient, a longer warm-up. A fourth combines QK-Norm with a soft cap
+([Rybakov et al., 2024](https://arxiv.org/abs/2410.16682)). Which of these four helps at ten times the best learning rate? Predict each result with a reason, then run three seeds.
 """
 
 # %% tags=["exercise"]
@@ -1074,14 +1088,14 @@ print(len(my_experiment.runs()), "runs")
 r"""
 <details><summary>Hint</summary>
 
-Adam divides the gradient by its own running size, so a factor on it changes little. Decay shrinks a weight $w$ by $\eta\lambda w$ per step,
-compared with a step of up to $\eta$.
+Adam divides the gradient by its own running size, so a factor on the gradient changes little. Decay shrinks a weight $w$ by $\eta\lambda w$ per step,
+and Adam moves it by up to $\eta$.
 
 </details>
 
 **5 (a proof).** Let $\mathcal L$ depend on $W_q$ through normalized queries only (no $\epsilon$), and train with plain gradient descent,
 $W_{t+1} = W_t - \eta\,\nabla\mathcal L(W_t)$. Prove: (a) $\|W_t\|$ never decreases; (b) if the gradient has norm $G/\|W_t\|$ with a constant $G$, then
-$\|W_t\|^4$ grows like $2\eta^2G^2\,t$ for small steps, so that the angle per step falls like $t^{-1/2}$ however large $\eta$ is.
+$\|W_t\|^4$ grows like $2\eta^2G^2\,t$ as soon as a step is short compared with $W_t$, and the angle of a step falls like $t^{-1/2}$, whatever $\eta$ is.
 """
 
 # %% tags=["exercise"]
@@ -1109,27 +1123,27 @@ $t$ the angle of a step is $\eta\|\nabla\mathcal L\|/\|W_t\| = \eta G/n_t \to \e
 r"""
 ## What you now know
 
-- **Why is Pre-Norm not enough?** It normalizes the input of a gain and two matrices. Without weight decay nothing bounds their product, and the softmax puts it into an exponent. <!-- derived -->
-- **What follows from that?** At the learning rate 0.1, ten times the best, the largest logit is far more than ten times as large as at the best, and attention becomes one-hot. None of our six runs diverged, including the tuning run: the loss climbs, falls again late and only a little, and is finally higher than that of trigram counts. The
+- **Why is Pre-Norm not enough?** It normalizes vectors, but a gain and two matrices then multiply them. Without weight decay, nothing bounds the product of gain and matrices, and the softmax puts it into an exponent. <!-- derived -->
+- **What follows from that?** At the learning rate 0.1, ten times the best, Pre-Norm's largest logit is far more than ten times as large as at the best rate, and attention becomes one-hot. None of our six Pre-Norm runs (five for evaluation, one for tuning) diverged. The loss falls, rises, then falls slowly, and ends higher than that of trigram counts. The
   logits go on growing after the softmax is saturated. These runs do not show why the vision transformer diverged. <!-- 04-logits-outgrow-the-rate 04-entropy-collapses 04-failure-is-a-plateau 04-saturated-logits-keep-growing -->
-- **What does the norm bound?** It bounds the lengths of queries and keys. RMSNorm bounds logits by $\sqrt{d_k}$ times the largest gain of $q$ and times the largest gain of $k$. Unit vectors without gains forbid any sharp
-  choice. <!-- 04-rms-allows-sharp-attention 04-unit-vectors-forbid-sharp-attention -->
-- **What does the norm cost?** It costs few operations, and at size S nothing in loss: with both models tuned, QK-Norm's loss there is a little lower than Pre-Norm's. The first card of *Each at its own rate* gives the difference at size M. With weight decay the difference could not be distinguished from zero. At rate 0.1, where Pre-Norm fails, QK-Norm trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-ahead-with-decay 04-qk-norm-helps-at-a-high-rate -->
-- The gradient of a matrix that a norm follows is orthogonal to the matrix. Without decay the matrix grows, and each step turns it less. Weight decay fixes the angle of a step (we tested this without momentum), and so acts as a second learning rate. <!-- 04-gradient-is-orthogonal-to-the-weight 04-decay-sets-the-angle -->
+- **What does the norm bound?** It bounds the lengths of queries and keys. RMSNorm bounds logits by $\sqrt{d_k}$ times the largest gain of $q$ times the largest gain of $k$. Unit vectors without gains forbid a sharp
+  choice among many keys. <!-- 04-rms-allows-sharp-attention 04-unit-vectors-forbid-sharp-attention -->
+- **What does the norm cost?** It costs few operations, and at sizes S and M it does not raise the loss: with both models tuned, QK-Norm's loss is a little lower than Pre-Norm's. With weight decay, the difference could not be distinguished from zero, because the best learning rates are not known well enough. At rate 0.1, where Pre-Norm fails, QK-Norm trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-ahead-with-decay 04-qk-norm-helps-at-a-high-rate -->
+- **What does the norm do to the gradient?** If a norm follows a matrix, the matrix's gradient is orthogonal to it. Without decay, the matrix grows, and each step turns it less. Weight decay fixes the angle of a step (we tested this without momentum), and so acts as a second learning rate. <!-- 04-gradient-is-orthogonal-to-the-weight 04-decay-sets-the-angle -->
 
 ## To carry away
 
-- **Equation.** $\ell = \gamma_q\hat q \cdot \gamma_k\hat k/\sqrt{d_k}$ with $\hat q, \hat k$ of RMS 1, before the rotation.
-- **Bound.** $\lvert\ell\rvert \le \sqrt{d_k}$ times the two largest gains.
-- **Use.** Use QK-Norm where learning rates are high. Normalize each head separately.
+- **Equation.** $\ell = \gamma_q\hat q \cdot \gamma_k\hat k/\sqrt{d_k}$ with $\hat q, \hat k$ of RMS 1. The rotation, left out here, comes after the gain.
+- **Bound.** $\lvert\ell\rvert$ is at most $\sqrt{d_k}$ times the largest gain of $q$ times the largest gain of $k$.
+- **When to use it.** Use QK-Norm if logits grow, or to train at a high learning rate. Normalize each head separately.
 - **Cost.** It adds two small norms per layer. We saw no increase in loss.
 - **Related methods.** Soft cap, QK-Clip, unit vectors with a learned temperature, weight decay.
 
 | you see | cause | try |
 | --- | --- | --- |
-| the largest logit grows without end, the entropy falls to 0 | queries and keys grow with the weights | QK-Norm, a lower rate, decay |
-| attention is spread out and gets no gradient | a saturated soft cap | a higher cap, QK-Norm |
-| positions shift the logits | the gain is applied after the rotation | gain, then rotation |
+| the largest logit keeps growing, and the entropy falls to 0 | queries and keys grow with the weights | QK-Norm, a lower rate, decay |
+| attention is spread out and gets no gradient | a saturated soft cap | QK-Norm, a lower rate |
+| the logits change when the whole text is moved | the gain is applied after the rotation | gain, then rotation |
 | no query can choose sharply | unit vectors without a temperature | RMS in place of L2, or a temperature |
 
 ## References
