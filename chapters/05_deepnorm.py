@@ -16,10 +16,10 @@ Why does DeepNorm need two constants, and do 1,000 layers train because branches
 
 <details><summary>In short (contains spoilers)</summary>
 
-- One demand fixes the ratio of the constants: one step of gradient descent should move the model equally far at every depth. The even split into
+- One demand fixes the ratio of the constants: one step of gradient descent should move the model's output equally far at every depth. The even split into
   fourth roots is a choice.
-- The two constants together meet that demand. Neither of them alone, at its published value, does. The demand says nothing about Adam, whose first step still moves deeper models further.
-- Our 32 blocks of Post-Norm start to learn once their branches are small. Either constant can make them small (with α alone not every seed starts), and so can ordinary small weights without any constant.
+- The two constants together meet that demand. Neither of them meets it alone, at its published value. The demand says nothing about Adam, whose first step still moves deeper models further.
+- Our 32 blocks of Post-Norm start to learn once their branches are small. Either constant can make them small (with α alone, not every run learns), and so can ordinary small weights without any constant.
 
 </details>
 """
@@ -87,7 +87,7 @@ show_explorer(
     climbed,
     "deepnorm",
     beside="post",
-    caption="A Post-Norm block and a DeepNorm block. Their norms are in the same places, but DeepNorm has a heavier skip and smaller weights. The plot shows validation loss against learning rate for models with six such blocks. "
+    caption="A Post-Norm block and a DeepNorm block. Their norms are in the same places, but DeepNorm has a heavier skip and different initial weights. The plot shows validation loss against learning rate for models with six such blocks. "
     "At this depth, does DeepNorm need its constants?",
 ).named("two-blocks")
 
@@ -113,17 +113,17 @@ def build_stack(depth, alpha, beta, seed=seed, qk=1.0):
 r"""
 ## The idea: a heavier skip
 
-For a stack of $N$ blocks a sublayer of DeepNorm is
+In a stack of $N$ blocks, a sublayer of DeepNorm computes
 
 $$x \leftarrow \mathrm{LN}(\alpha\,x + f(x)), \qquad \alpha = (2N)^{1/4},$$
 
-and some of the initial weights are multiplied by $\beta = (8N)^{-1/4}$. A layer norm is invariant to the scale of its input, so
+and the initial weights of some matrices (step 1 says which) are multiplied by $\beta = (8N)^{-1/4}$. A layer norm is invariant to the scale of its input, so
 $\mathrm{LN}(\alpha x + f)$ *is* $\mathrm{LN}(x + f/\alpha)$: the first constant makes the branch small. The second constant makes it small, too. Why fourth roots? Which quantity must not grow with depth?
 
 Take a token $x = (1, 1, -1, -1)$ and a sublayer's output $f = (1, -1, 1, -1)$, as long as $x$ and at right angles to it. Post-Norm takes their sum, $(2, 0, 0, -2)$, and divides it by
-the standard deviation, $\sqrt2$. In a stack of 8 blocks $\alpha = 16^{1/4} = 2$, the sum is $(3, 1, -1, -3)$, and the norm divides by
+the standard deviation, $\sqrt2$. In a stack of 8 blocks, $\alpha = 16^{1/4} = 2$, the sum is $(3, 1, -1, -3)$, and the norm divides by
 $\sqrt5$. The result is closer to $x$: the branch $f$ has $1/\alpha$ of its former weight. Nothing else has changed:
-a block with α on its skip and one with its branch divided by α are the same function of the same weights, so they train alike, too. Smaller initial weights, as with β, also make the branch
+a block with α on its skip and one with its branch divided by α are the same function of the same weights, so they also train in the same way. Smaller initial weights, as with β, also make the branch
 small, but they train differently: a step of Adam is as long as before, so it changes a smaller weight by a larger fraction.
 """
 
@@ -150,17 +150,17 @@ exact((heavy(tokens) - light(tokens)).abs().max(), tolerance=1e-10).claim(
 
 # %% [markdown]
 r"""
-We follow one model through the chapter, a decoder of 32 blocks. Its constants are easy: $\alpha = 64^{1/4} = 2\sqrt2$ and
-$\beta = 256^{-1/4} = \frac14$. Which of the two constants keeps its branches small?
+We follow one model through the chapter, a decoder of 32 blocks. Its constants are $\alpha = 64^{1/4} = 2\sqrt2$ and
+$\beta = 256^{-1/4} = \frac14$.
 
-First, DeepNorm starts near the identity. Let $x$ have variance 1 and $f(x)$ be unrelated to it, with variance $s^2$. A sublayer
-keeps the share $\alpha/\sqrt{\alpha^2 + s^2}$ of the old $x$. $2N$ sublayers keep the $2N$-th power of that,
+The model starts near the identity. Which of the two constants is responsible? Let $x$ have variance 1 and $f(x)$ be unrelated to it, with variance $s^2$. A sublayer
+keeps the share $\alpha/\sqrt{\alpha^2 + s^2}$ of the old $x$, and $2N$ sublayers keep the $2N$-th power of this share,
 
 $$\Big(1 + \frac{s^2}{\alpha^2}\Big)^{-N}.$$
 
-Post-Norm from Xavier's weights has $\alpha = 1$ and an $s$ of the order of 1, so the share decays exponentially. A DeepNorm sublayer multiplies its input by two matrices, each $\beta$ times as large as Xavier's, so
-$s$ is at most about $\beta^2 = \frac1{16}$. With $s^2 = \frac1{256}$ and $\alpha^2 = 8$ our 32 blocks keep at least about $(1 + \frac{1}{256\cdot8})^{-32} \approx 0.98$ of $x$. Deeper models keep more. β alone would be enough: with $\alpha = 1$ and $s^2 = \beta^4 = \frac1{8N}$ the share $(1 + \frac{1}{8N})^{-N}$ is above
-$0.88$ at any depth. The measured shares are above these bounds, because $s$ is smaller than $\beta^2$: attention averages tokens, and GELU cuts off about half of its input.
+Post-Norm with Xavier's weights has $\alpha = 1$ and an $s$ of the order of 1, so the share decays exponentially. A DeepNorm sublayer multiplies its input by two matrices, each $\beta$ times as large as Xavier's, so
+$s$ is at most about $\beta^2 = \frac1{16}$. With $s^2 = \frac1{256}$ and $\alpha^2 = 8$, our 32 blocks keep at least about $(1 + \frac{1}{256\cdot8})^{-32} \approx 0.98$ of $x$. Deeper models keep more. β alone would be enough: with $\alpha = 1$ and $s^2 = \beta^4 = \frac1{8N}$, the share $(1 + \frac{1}{8N})^{-N}$ is above
+$0.88$ at any depth. α alone would not be: with $s = 1$, it leaves about $0.02$. The next figure measures the share as a cosine. For DeepNorm and for β alone, it is above these bounds, because $s$ is smaller than $\beta^2$: attention averages tokens, and GELU cuts off about half of its input.
 """
 
 
@@ -196,7 +196,7 @@ plots.curves(
 
 # %% [markdown]
 r"""
-So DeepNorm starts near the identity. That does not explain the fourth roots: any constants with which the ratio $s/\alpha$ falls at least as fast as $N^{-1/2}$ would do the same.
+So DeepNorm starts near the identity. This does not explain the fourth roots: any two constants for which $s^2/\alpha^2$ is at most a small fraction of $1/N$ also give such a start.
 
 ## Derivation
 
@@ -213,15 +213,15 @@ $$\Delta F = F(x, \theta + \Delta\theta) - F(x, \theta).$$
 ### Step 1: a sublayer has two matrices that matter
 
 A feed-forward layer is $W_2\,\phi(W_1x)$. Attention is $W_O\sum_t p_tW_Vx_t$, with weights $p_t \ge 0$ that sum to one. Queries and keys determine the weights of this
-average, but they cannot make it larger than the largest value. So, as far as sizes are concerned, a sublayer is $f(x) \approx v\,w\,x$: two
-numbers, $v$ and $w$, stand for its two matrices (value and output, or $W_1$ and $W_2$). Its derivative with respect to $\theta_i = (v, w)$ is $(w, v)\,x$, of length
-$\sqrt{v^2 + w^2}\,\|x\|$, and $\|x\|$ is fixed, because $x$ is the output of a norm. This is why **β scales the value, the output and the
-feed-forward matrices, and not those of queries and keys.**
+average, but they cannot make it larger than the largest value. This is why **β scales the value, the output and the
+feed-forward matrices, and not those of queries and keys.** As far as sizes are concerned, a sublayer is $f(x) \approx v\,w\,x$: two
+numbers, $v$ and $w$, stand for its two matrices (value and output, or $W_1$ and $W_2$). For sublayer $i$ we write $\theta_i = (v, w)$. The derivative of $f$ with respect to $\theta_i$ is $(w, v)\,x$, of length
+$\sqrt{v^2 + w^2}\,\|x\|$, where $\|x\|$ is fixed, because $x$ is the output of a norm. (We drop it below.)
 
 ### Step 2: the norm divides by α
 
 The sum $\alpha x + f$ has size about $\alpha$, so a change of $f$ reaches the stream divided by $\alpha$. Do later sublayers amplify that change? A later sublayer
-multiplies it by $\alpha I + J_f$, with $J_f$ the Jacobian of $f$, and its norm divides by $\sqrt{\alpha^2 + s^2}$. If $J_f$ turns a vector into one that is about $s$ times as long and nearly at right angles to it, then $\alpha I + J_f$ multiplies the vector's length
+multiplies the change by $\alpha I + J_f$, where $J_f$ is the Jacobian of $f$, and then its norm divides by $\sqrt{\alpha^2 + s^2}$. If $J_f$ turns a vector into one that is about $s$ times as long and nearly at right angles to it, then $\alpha I + J_f$ multiplies the vector's length
 by about $\sqrt{\alpha^2 + s^2}$ (Pythagoras). The norm divides by the same factor, so the change keeps its size (the cancellation of [chapter 02](02_pre_and_post_norm.ipynb)).
 So sublayer $i$ moves the output by
 
@@ -229,14 +229,16 @@ $$\|\Delta F_i\| \lesssim \frac{\sqrt{v^2 + w^2}}{\alpha}\,\|\Delta\theta_i\|.$$
 
 ### Step 3: the same factor once more
 
-By the chain rule the gradient is the *same* derivative times $\partial\mathcal L/\partial F$, whose size the paper takes to be of order one. So the factor $\sqrt{v^2 + w^2}/\alpha$ of step 2 appears squared: $\Delta F_i = -\eta\,J_iJ_i^\top\,\partial\mathcal L/\partial F$, where $J_i$ is the derivative of the output with respect to $\theta_i$. The $2N$ changes $\Delta F_i$, which we call the *contributions* of the sublayers, add up to $\Delta F$. By the triangle inequality the sum of their lengths is an upper bound.
-We also use it as an estimate, because the contributions do not cancel: each $J_iJ_i^\top$ is positive semidefinite, so no sublayer moves the output in a direction in which the loss rises. (If the contributions were unrelated, their squares would add up.) With $v = w = \beta$
+By the chain rule, the gradient with respect to $\theta_i$ is $J_i^\top\,\partial\mathcal L/\partial F$, where $J_i$ is the derivative of the output with respect to $\theta_i$. The paper takes $\partial\mathcal L/\partial F$ to be of order one. The step is $-\eta$ times this gradient, and it moves the output by $J_i$ times the step: $\Delta F_i = -\eta\,J_iJ_i^\top\,\partial\mathcal L/\partial F$. So the factor $\sqrt{v^2 + w^2}/\alpha$ of step 2 appears squared.
+
+The $2N$ changes $\Delta F_i$, which we call the *contributions* of the sublayers, add up to $\Delta F$. By the triangle inequality, the sum of their lengths is an upper bound.
+We also use it as an estimate, because the contributions do not cancel: each $J_iJ_i^\top$ is positive semidefinite, so no sublayer moves the output in a direction in which the loss rises. (If the contributions were unrelated, their squares would add up.) With $v = w = \beta$,
 
 $$\|\Delta F\| \lesssim \eta\cdot 2N\cdot\frac{2\beta^2}{\alpha^2}.$$
 
 ### Step 4: the condition, and a choice
 
-The demand is met when the factor of $\eta$ in this bound, $4N\beta^2/\alpha^2$, is the same at every depth. (From here on *the sum* means this factor, to which each of the $2N$ sublayers contributes $2\beta^2/\alpha^2$.) The paper sets it to 1, that is $\beta = \alpha/\sqrt{4N}$. This is *one* equation for *two* constants, which can share the work in many ways. $\alpha = 1$
+We call the factor of $\eta$ in this bound, $4N\beta^2/\alpha^2$, *the sum*: each of the $2N$ sublayers contributes $2\beta^2/\alpha^2$. The demand is met if the sum is the same at every depth. The paper sets it to 1, that is $\beta = \alpha/\sqrt{4N}$. This is *one* equation for *two* constants, which can share the work in many ways. $\alpha = 1$
 would need $\beta = (4N)^{-1/2}$, and $\beta = 1$ would need $\alpha = 2\sqrt N$. The paper splits the work evenly, so that each constant is a fourth root:
 $\alpha = (2N)^{1/4}$ and $\beta = (8N)^{-1/4} = 1/(\sqrt2\,\alpha)$. For our model the sum is $64\cdot2\cdot\frac1{16}/8 = 1$.
 
@@ -250,7 +252,7 @@ With $\beta = 1$ and $\alpha^2 = 8$ it is $64\cdot2/8 = 16$. With $\alpha = 1$ a
 
 ### Encoder and decoder
 
-The 1,000-layer model translates: it has an encoder and a decoder of 500 blocks each, 2,500 sublayers (two per block of the encoder, three per block of the decoder), and *four* constants. The formula for a single stack, which would give $\alpha = (2\cdot1000)^{1/4}$, gives none of them. For an encoder of $N$ blocks and a decoder of $M$ blocks they are
+The 1,000-layer translation model has an encoder and a decoder of 500 blocks each, 2,500 sublayers (two per block of the encoder, three per block of the decoder), and *four* constants. The formula for a single stack does not apply: its $\alpha = (2\cdot1000)^{1/4}$ is none of the four. For an encoder of $N$ blocks and a decoder of $M$ blocks, these are
 
 | stack | factor of the skip, $\alpha$ | factor of the initial weights, $\beta$ |
 | --- | --- | --- |
@@ -268,15 +270,15 @@ for n in (6, 12, 24, 50, 100, 500, 1000):
 exact(max(abs(total - 1) for total in sums), tolerance=1e-12).claim(
     "05-bound-is-one",
     "< 1e-12",
-    "With DeepNorm's constants, the sum in the bound on an SGD step is exactly one at every depth.",
-    found="From 6 to 1,000 blocks, for a single decoder and for a decoder with an encoder, the sum in DeepNorm's bound on an SGD step differs from 1 by at most {mean:.0e}.",
+    "With DeepNorm's constants, the bound on an SGD step's effect on the output equals the learning rate at every depth.",
+    found="From 6 to 1,000 blocks, for a single decoder and for a decoder with an encoder, DeepNorm's bound on an SGD step, divided by the learning rate, differs from 1 by at most {mean:.0e}.",
     source="Wang et al. 2022, arXiv 2203.00555, section 4",
 )
 # %% [markdown]
 r"""
 ## Implementation: you write it
 
-**1 (in code, 5 minutes).** Write what one sublayer of a decoder alone does to the stream, its *step*: `x` is the stream, `f` the sublayer, `norm` the norm, and `depth` the number of
+**1 (in code, 5 minutes).** Write a *step*, the function that one sublayer of a decoder without an encoder applies to the stream: `x` is the stream, `f` the sublayer, `norm` the norm, and `depth` the number of
 blocks. The check compares your step with the equation, also at other depths.
 """
 
@@ -289,7 +291,7 @@ def my_step(x, f, norm, depth):
 
 # %%
 def check_step(step):
-    """Hold a step against DeepNorm's equation."""
+    """Compare a step with DeepNorm's equation."""
     return check.block(step, "deepnorm", replace(small, recipe="deepnorm", depth=12))
 
 
@@ -316,7 +318,7 @@ assert check_step(solved_step).ok
 
 # %% [markdown]
 r"""
-**2 (in code, 5 minutes).** The other half of DeepNorm is its initial weights. Write the gain, relative to Xavier's rule, of one matrix in a decoder alone. The matrices have `labkit`'s names: `q k v out`
+**2 (in code, 5 minutes).** The other part of DeepNorm is its initial weights. Write the gain, relative to Xavier's rule, of one matrix in such a decoder. The matrices have `labkit`'s names: `q k v out`
 in attention, `up down` in the feed-forward layer.
 """
 
@@ -343,7 +345,7 @@ found = measure_gains(replace(small, recipe="deepnorm", init="deepnorm", depth=3
 
 
 def check_gain(gain):
-    """Hold a gain function against the weights of a real model of 32 blocks."""
+    """Compare a gain function with the weights of a real model of 32 blocks."""
     matrices = {name: (name, 32) for name in found}
     hint = "two of the six only decide which average is taken"
     return check.function(gain, matrices, found, name="2", hint=hint, rtol=0.05)
@@ -375,13 +377,13 @@ exact(max(abs(found[name] - solved_gain(name, 32)) for name in found), tolerance
     "05-which-weights",
     "< 0.05",
     "DeepNorm's β scales the value, output and feed-forward matrices, but not the query and key matrices.",
-    found="In labkit's DeepNorm model, the initial gains of the six kinds of matrix differ from the published rule by at most {mean:.3f}.",
+    found="In labkit's DeepNorm model, the initial standard deviations of the six kinds of matrices, divided by Xavier's, differ from the published factors by at most {mean:.3f}.",
     source="Wang et al. 2022, arXiv 2203.00555, Figure 2 (pseudo-code)",
 )
 
 # %% [markdown]
 r"""
-This is the same step in labkit, where `N` is the norm. Its constants are in `labkit.placements.scaled`:
+This is the same step in labkit, where `N` is the norm, not the number of blocks. Its constants are in `labkit.placements.scaled`:
 """
 
 # %%
@@ -393,12 +395,12 @@ show(DeepNorm.step)
 r"""
 ## Predict
 
-The derivation is a small machine for predictions: from constants $\alpha \sim N^a$ and $\beta \sim N^{-b}$ and a kind of step, it predicts how far the step moves the model.
+Let $\alpha \sim N^a$ and $\beta \sim N^{-b}$. For each kind of step, the derivation predicts the power of depth with which the step's effect on the output grows.
 
-- **SGD**: the factor $\beta/\alpha$ enters twice, and the contributions add: $N\cdot N^{-2a-2b}$.
+- **SGD**: the factor $\beta/\alpha$ enters twice, and the contributions add up: $N\cdot N^{-2a-2b}$.
 - **Adam's first step** is $-\eta\,\mathrm{sign}(\partial\mathcal L/\partial\theta)$: its size does not depend on that of the gradient. The factor enters *once*, and all contributions still point
   downhill: $N\cdot N^{-a-b}$.
-- **A step with random signs**, as long as Adam's: the contributions are unrelated, so their squares add: $N^{1/2}\cdot N^{-a-b}$. For Post-Norm this means that the variance of the change grows like $N$, as [Liu et al. (2020)](https://arxiv.org/abs/2004.08249) derive.
+- **A step with random signs**, as long as Adam's: the contributions are unrelated, so their squares add up: $N^{1/2}\cdot N^{-a-b}$. For Post-Norm this means that the variance of the change grows like $N$, as [Liu et al. (2020)](https://arxiv.org/abs/2004.08249) derive.
 - **Gains and shifts of the norms** act after the division by $\alpha$. So $\alpha$ reduces neither the gradient of a gain nor the effect of changing it. Each of the $2N$ norms
   makes a contribution of the order of one, so the sum grows like $N$, whatever $\alpha$ and $\beta$ are.
 """
@@ -429,7 +431,7 @@ def draw_family(name):
             for kind, key in kinds.items()
         },
         xlabel="depth N (blocks)",
-        ylabel="how far a step moves the output, relative",
+        ylabel="distance, relative to the shallowest model's",
         logx=True,
         logy=True,
         ylim=(0.05, 100),
@@ -465,8 +467,8 @@ two columns the measured powers may be higher than printed.
 
 ### The bounded update
 
-The model is a decoder on text, of width 32 and with four heads. The probe `step-response` takes the gradient on eight windows, moves a copy of the model by a tiny
-step ($\eta = 10^{-6}$, in double precision) and reads $\|\Delta F\|/\eta$ per token.
+The model is a text decoder of width 32 with four heads. The probe `step-response` takes the gradient on eight windows, moves a copy of the model by a tiny
+step ($\eta = 10^{-6}$, in double precision) and measures $\|\Delta F\|/\eta$ per token.
 """
 
 # %%
@@ -522,8 +524,8 @@ far, near = (read_response(arm, "sgd")[last] for arm in ("Post-Norm", "DeepNorm"
 fit_power("DeepNorm", "sgd").claim(
     "05-update-is-bounded",
     "in [-0.2, 0.2]",
-    "An SGD step on the matrices moves a DeepNorm model equally far at every depth.",
-    found="The distance by which one SGD step on the matrices moves a DeepNorm model scales as depth to the power {mean:+.2f}.",
+    "An SGD step on the matrices moves a DeepNorm model's output equally far at every depth.",
+    found="The distance by which one SGD step on the matrices moves the output of an untrained DeepNorm model scales as depth to the power {mean:+.2f}.",
     source="Wang et al. 2022, arXiv 2203.00555, section 4 and Figure 5 (tiny models, 6 to 100 layers)",
     published="of the order of η at every depth",
     predicted=0.0,
@@ -531,8 +533,8 @@ fit_power("DeepNorm", "sgd").claim(
 (far / near).map(np.log10).claim(
     "05-post-update-is-larger",
     "> 1",
-    "An SGD step on the matrices moves a deep Post-Norm model more than ten times as far as a DeepNorm model.",
-    found=f"With {last} blocks, one SGD step on the matrices moves a Post-Norm model 10 to the power {{mean:.1f}} times as far as a DeepNorm model.",
+    "An SGD step on the matrices moves a deep Post-Norm model's output more than ten times as far as a DeepNorm model's.",
+    found=f"With {last} blocks, one SGD step on the matrices moves the output of an untrained Post-Norm model 10^{{mean:.1f}} times as far as that of a DeepNorm model.",
     source="Wang et al. 2022, arXiv 2203.00555, Figure 5",
     published="Post-LN's update grows with depth, DeepNet's stays",
 )
@@ -541,7 +543,7 @@ fit_power("DeepNorm", "sgd").claim(
 r"""
 ### Is one of the constants enough?
 
-The table of powers says no: with either constant alone, the distance that an SGD step moves the model should grow like $\sqrt N$.
+The table of powers says no: with either constant alone, the distance by which an SGD step moves the model should grow like $\sqrt N$.
 """
 
 # %%
@@ -549,8 +551,8 @@ alone = {arm: fit_power(arm, "sgd") for arm in halves}
 combine(min, *alone.values()).claim(
     "05-one-constant-is-not-enough",
     "> 0.25",
-    "With only one of DeepNorm's constants, at its published value, an SGD step moves deeper models further.",
-    found="The distance by which one SGD step moves the model scales as depth to the power {alpha:.2f} with DeepNorm's α alone, and to the power {beta:.2f} with its β alone. The criterion applies to the smaller power, {mean:.2f}.",
+    "With only one of DeepNorm's constants, at its published value, an SGD step moves a deeper model's output further.",
+    found="The distance by which one SGD step moves the output of an untrained model scales as depth to the power {alpha:.2f} with DeepNorm's α alone, and to the power {beta:.2f} with its β alone. The criterion applies to the smaller power, {mean:.2f}.",
     source="steps 1 to 4 of this chapter, after Wang et al. 2022",
     published="predicted: 1/2",
     beside={"alpha": alone["α alone"], "beta": alone["β alone"]},
@@ -558,13 +560,13 @@ combine(min, *alone.values()).claim(
 
 # %% [markdown]
 r"""
-No: with β alone the growth is close to the predicted ½. With α alone it is faster: the branches are large, and for large branches the table of powers promised
-nothing. So at the published fourth roots both constants are needed: with only one of them the ratio $\beta/\alpha$ falls only like $N^{-1/4}$. By step 4 one constant would be enough
+No: with β alone, the power is close to the predicted ½. With α alone, it is higher: the branches are large, and for large branches the table of powers makes
+no prediction. So with the published fourth roots, both constants are needed: with only one, the ratio $\beta/\alpha$ falls only like $N^{-1/4}$. By step 4, one constant would be enough
 if it were a square root.
 
 ### Steps that the promise does not cover
 
-DeepNorm's promise, a bounded change of the function, is for SGD on the matrices. The slider in *Predict*, at $a = \frac14$, shows DeepNorm under two other kinds of step. The first card below adds steps on the gains of the norms.
+DeepNorm's promise, a bounded change of the function, covers only SGD on the matrices. The slider in *Predict*, at $a = \frac14$, shows how two other kinds of steps move a DeepNorm model. The first card below gives the power of depth with which their effect grows, and the same for an SGD step on matrices and gains.
 """
 
 # %%
@@ -576,9 +578,9 @@ levels = [[move_by_exponent(n, 0.5, s)["adam"] for n in (low, high)] for s in fi
 grown["Adam"].claim(
     "05-step-adam",
     "in [0.35, 0.65]",
-    "The distance by which Adam's first step on the matrices moves a DeepNorm model grows as the square root of depth.",
-    found="The distance by which a step moves a DeepNorm model scales as depth to the power {mean:+.2f} for Adam's first step, to the power {random:+.2f} for a step with random signs, and to the power {gains:+.2f} for an SGD step on matrices and gains.",
-    source="this chapter's prediction; outside what Wang et al. 2022 promise",
+    "The distance by which Adam's first step on the matrices moves a DeepNorm model's output grows as the square root of depth.",
+    found="The distance by which a step moves a DeepNorm model's output scales as depth to the power {mean:+.2f} for Adam's first step, to the power {random:+.2f} for a step with random signs, and to the power {gains:+.2f} for an SGD step on matrices and gains.",
+    source="this chapter's prediction; Wang et al. 2022 do not cover Adam",
     published="predicted: 0.5",
     beside={"random": grown["random signs"], "gains": grown["SGD with gains"]},
     predicted=0.5,
@@ -586,8 +588,8 @@ grown["Adam"].claim(
 computed([np.log(b / a) / np.log(high / low) for a, b in levels]).claim(
     "05-square-roots-level-adam",
     "in [-0.2, 0.2]",
-    "With square roots in place of the fourth roots in DeepNorm's constants, Adam's first step on the matrices moves the model equally far at every depth.",
-    found=f"If square roots replace the fourth roots in DeepNorm's constants, the distance by which Adam's first step moves the model scales as depth to the power {{mean:+.2f}} between {low} and {high} blocks.",
+    "With square roots in place of the fourth roots in DeepNorm's constants, Adam's first step on the matrices moves the model's output equally far at every depth.",
+    found=f"With square roots in DeepNorm's constants, α = (2N)^(1/2) and β = (4N)^(−1/2) for N blocks, the distance by which Adam's first step moves the output scales as depth to the power {{mean:+.2f}} between {low} and {high} blocks.",
     source="this chapter's prediction; GLM-130B's powers of depth, arXiv 2210.02414",
     published="predicted: 0",
     predicted=0.0,
@@ -595,31 +597,31 @@ computed([np.log(b / a) / np.log(high / low) for a, b in levels]).claim(
 
 # %% [markdown]
 r"""
-So "DeepNorm bounds the model update" is true with a restriction: the bound is for *gradient descent, on the matrices*. Transformers are trained with Adam. A bound for Adam's
-first step on the matrices needs $\beta/\alpha \sim 1/N$. Split evenly, this means **square roots in place of fourth roots**, the right end of the slider. GLM-130B ([Zeng et al., 2023](https://arxiv.org/abs/2210.02414))
+So "DeepNorm bounds the model update" is true with a restriction: the bound holds for *gradient descent, on the matrices*. Transformers are trained with Adam. A bound for Adam's
+first step on the matrices needs $\beta/\alpha \sim 1/N$. If this is split evenly between the constants, **square roots take the place of fourth roots**: this is the right end of the slider. GLM-130B ([Zeng et al., 2023](https://arxiv.org/abs/2210.02414))
 uses them: its "DeepNorm" has $\alpha = (2N)^{1/2}$ and $\beta = (2N)^{-1/2}$. Two models "with DeepNorm" need not share
-constants. No exponent levels all three lines. Along the slider, where $b = a$, the distance grows as depth to the power $1 - 4a$ for an SGD step, $1 - 2a$ for Adam's first step, and $\frac12 - 2a$ for a random step. So these lines are level at $a = \frac14$, $\frac12$ and $\frac14$, in this order.
-And no choice of α and β levels a step on the gains. Depth-μP ([Bordelon et al., 2024](https://arxiv.org/abs/2309.16620), and [Yang et al., 2024](https://arxiv.org/abs/2310.02244)) and
-CompleteP ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)) ask how branches must shrink so that Adam's learning rate carries over to other depths. [Chapter 10](10_choosing_a_norm.ipynb) measures both.
+constants. No exponent on the slider makes all three lines level. Along the slider, where $b = a$, the distance grows as depth to the power $1 - 4a$ for an SGD step (level at $a = \frac14$), $1 - 2a$ for Adam's first step (level at $\frac12$), and $\frac12 - 2a$ for a random step (level at $\frac14$).
+No choice of α and β makes the effect of a step on the gains the same at every depth. Depth-μP ([Bordelon et al., 2024](https://arxiv.org/abs/2309.16620), and [Yang et al., 2024](https://arxiv.org/abs/2310.02244)) and
+CompleteP ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)) specify how branches must shrink so that Adam's learning rate carries over to other depths. [Chapter 10](10_choosing_a_norm.ipynb) measures both.
 
 ### Thirty-two blocks in training
 
 Does a deep model learn because its first step is bounded? We train our 32 blocks with all four combinations of the constants, with Adam and without warm-up, for 150 steps of eight windows
-of 32 characters. We add three models: Post-Norm with its classical remedy (a warm-up over the first third of the steps), Pre-Norm with its usual weights, and Post-Norm with Pre-Norm's usual weights and neither constant. These weights follow *Megatron's* rule, which draws all of them small and divides those that write to the stream by $\sqrt{2N}$. If small branches are enough,
-this last model must learn, too.
+of 32 characters. We add three models. One is Post-Norm with its classical remedy, a warm-up over the first third of the steps. The others, Pre-Norm and Post-Norm with neither constant, have the small initial weights usual for Pre-Norm. These weights follow *Megatron's* rule, which draws all matrices with the same standard deviation and divides those that write to the stream by $\sqrt{2N}$. If small branches are enough,
+this Post-Norm model must learn, too.
 
 <details><summary>How we tuned and evaluated</summary>
 
 We try seven learning rates over two decades for each model, with one seed. For four models (Pre-Norm, Post-Norm from small weights, β alone and DeepNorm) we try the best of the seven rates and its neighbours with two more seeds. Their tuned learning rate is
-the lowest point of a parabola through the three means, so a single lucky run next to a rate that fails cannot determine it. For Post-Norm from Xavier's weights and for α alone we use the best learning rate of the one seed.
+the lowest point of a parabola through the three means, so a single lucky run cannot determine it. For Post-Norm with Xavier's weights and for α alone, we use the best learning rate of the one seed.
 We evaluate with five other seeds.
 
 </details>
 
 | question | choices | ours |
 | --- | --- | --- |
-| Thirty-two blocks of Post-Norm from small initial weights, with neither α nor β: what have they learned after 150 steps? <!-- 05-small-weights-start-alone --> | at most letter frequencies; <!-- 0.2 --> clearly more than letter frequencies | <details><summary>show</summary>With small initial weights Post-Norm starts to learn without α and β.</details> |
-| The same blocks from Xavier's larger weights, with four times as many steps: what have they learned? <!-- 05-post-from-xavier-stays-stuck --> | at most letter frequencies; <!-- 0.2 --> clearly more than letter frequencies | <details><summary>show</summary>From Xavier's weights thirty-two blocks of Post-Norm do not start in four times as many steps, either.</details> |
+| Thirty-two blocks of Post-Norm from small initial weights, with neither α nor β: what have they learned after 150 steps? <!-- 05-small-weights-start-alone --> | at most letter frequencies; <!-- 0.2 --> clearly more than letter frequencies | <details><summary>show</summary>With small initial weights, Post-Norm starts to learn without α and β.</details> |
+| The same blocks from Xavier's larger weights, with four times as many steps: what have they learned? <!-- 05-post-from-xavier-stays-stuck --> | at most letter frequencies; <!-- 0.2 --> clearly more than letter frequencies | <details><summary>show</summary>With Xavier's weights, 32 blocks of Post-Norm do not start to learn even in four times as many steps.</details> |
 """
 
 # %%
@@ -686,8 +688,8 @@ plots.curves(
     ylabel="test loss (nats)",
     logx=True,
     reference=counts,
-    caption="Test loss against learning rate for seven models with 32 blocks. We tried each rate with one seed, and the rates around the best one of four of the models with three seeds. At the lowest rates, the models that learn have similar losses. They differ in the highest rate "
-    "at which they still learn. The loss of Post-Norm from Xavier's weights is never lower than that of letter frequencies, with or without warm-up, so its two lines nearly coincide.",
+    caption="Test loss against learning rate for seven models with 32 blocks. We tried each rate with one seed and, for four of the models, the best rate and its neighbours with three. At low rates, the models that learn have similar losses. They differ in the highest rate "
+    "at which they still learn. With Xavier's weights, Post-Norm's loss is never lower than that of letter frequencies, and its lines with and without warm-up nearly coincide.",
     provenance=lab.provenance(tuning),
 ).named("thirty-two-by-rate")
 
@@ -697,7 +699,7 @@ plots.dots(
     {arm: losses.values for arm, losses in test.items()},
     xlabel="test loss (nats)",
     threshold=counts,
-    caption="Test loss of each model at its tuned learning rate, with five evaluation seeds. The model with β alone is also shown at the two neighbouring rates of the grid. The higher of these is close to the rate at which this model fails.",
+    caption="Test loss of six models with 32 blocks, each at its tuned learning rate, with five evaluation seeds. The last two rows show the model with β alone at the two grid rates next to its tuned one. The higher of these is close to the rate at which this model fails.",
     provenance=lab.provenance(final),
 ).named("thirty-two-blocks")
 
@@ -709,12 +711,12 @@ below.after(tuned.measure("test.loss")).tuned(regime.untuned(tuned, five)).claim
     "05-small-weights-start-alone",
     "> 0.2",
     "With small first weights thirty-two blocks of Post-Norm start without either constant.",
-    found="With Megatron's small initial weights, after {steps} steps at learning rate {rate:g}, the test loss of 32 blocks of Post-Norm without α and β is {mean:.2f} nats lower than that of letter frequencies.",
+    found="With Megatron's small initial weights and neither of DeepNorm's constants α and β, 32 blocks of Post-Norm have a test loss {mean:.2f} nats lower than that of a model that knows only letter frequencies, after {steps} steps at learning rate {rate:g}.",
     source="this book",
     beside={
         "rate": chosen["Post-Norm, small weights"],
         "steps": base.train.steps,
-        "second value": "12 blocks, and three cuts, in the table below",
+        "second value": "12 blocks, and three thresholds, in the table below",
         "control": "the same model from Xavier's weights, at seven rates and for four times the steps",
     },
 )
@@ -747,11 +749,11 @@ below.after(slow.measure("test.loss")).tuned().claim(
 
 # %% [markdown]
 r"""
-So small branches are enough for a start, and DeepNorm's two constants are one of several ways to get them. Not all ways are equally safe: with α alone the losses of the five seeds differ widely, and one of
-them is higher than that of letter frequencies. With α alone $s$ does not shrink with depth, so $s/\alpha$ falls only like $N^{-1/4}$, while a start near the identity needs $N^{-1/2}$. That may be the reason.
+So small branches are enough for a start, and DeepNorm's two constants are one of several ways to get them. Not all ways are equally safe: with α alone, the losses of the five seeds differ widely, and one of
+them is higher than that of the unigram baseline (letter frequencies). With α alone, $s$ does not shrink with depth, so $s/\alpha$ falls only like $N^{-1/4}$, while a start near the identity needs $N^{-1/2}$. That may be the reason.
 
-These runs are too short to rank the models. After 150 steps the best of them has learned which letter follows which, as bigram counts do, and hardly more. A model can learn that without attention. To see how much attention was worth, we
-also trained DeepNorm without it. By the book's [rules](claims.md) the benefit of attention is too small, and the runs are too short, for a ranking: each of the three cards below, when open, lists the requirements that its comparison does not meet, as *too young to rank*. So read the numbers of these cards and not their marks: *not seen at this scale* on two of them says that the runs are too short to rank the models, and not that the models differ little.
+These runs are too short to rank the models. After 150 steps, the best of them has learned which letter follows which, as bigram counts do, and hardly more. A model can learn that without attention. To see how much attention was worth, we
+also trained DeepNorm without it. By the book's [rules](claims.md), the benefit of attention is too small, and the runs are too short, for a ranking: under *too young to rank*, each open card lists the requirements that are not met. So read only the numbers of the next three cards. The mark *not seen at this scale* does not mean here that the models differ little.
 """
 
 # %%
@@ -763,7 +765,7 @@ unseeing = lab.run(Experiment(base, without)).measure("test.loss")
 
 
 def tell_lacks(*arms):
-    """Say what a comparison of two arms lacks by the book's rules."""
+    """List the book's requirements that a comparison of two models does not meet."""
     return regime.too_young(
         base,
         tuning.where(arm=arms),
@@ -789,7 +791,7 @@ of_alpha = test["β alone"] - test["DeepNorm"]
     "05-alpha-is-not-needed-here",
     "< 0.1",
     "With 32 blocks of DeepNorm, leaving out only α raises the test loss less than a tenth as much as leaving out both α and β.",
-    found="With 32 blocks of DeepNorm and tuned learning rates, leaving out α and keeping β raises the test loss by {nats:.3f} nats, which is {mean:.1%} of the increase if both are left out.",
+    found="With 32 blocks of DeepNorm and tuned learning rates, leaving out α (on the skip) and keeping β (on the initial weights) raises the test loss by {nats:.3f} nats, which is {mean:.1%} of the increase if both are left out.",
     source="this book",
     beside={"nats": of_alpha},
 )
@@ -811,8 +813,8 @@ of_alpha = test["β alone"] - test["DeepNorm"]
 
 # %% [markdown]
 r"""
-These short runs do show which learning rates a model tolerates. Does the *length* of the first step, the distance by which it moves the output, determine this? The table shows this length and the highest learning rate at which the model still learns, at 32 blocks and at 12. A model counts as learning if its loss is at least
-0.1, 0.2 or 0.4 nats lower than that of letter frequencies (the last three columns).
+These short runs show which learning rates a model tolerates. Are they determined by how far the first step moves the output? The table shows this distance and the highest learning rate at which the model still learns, with 32 and with 12 blocks. A model counts as learning if its loss is at least
+0.1, 0.2 or 0.4 nats lower than that of the unigram baseline (the last three columns).
 """
 
 # %%
@@ -849,18 +851,18 @@ plots.table(
 
 # %% [markdown]
 r"""
-Take the rows of the four combinations first. From Post-Norm to α alone, β alone and DeepNorm, the first step becomes shorter, and the highest learning rate never falls. That looks like a rule, but the rows of the other two models break it.
-Pre-Norm and Post-Norm from the same small weights have first steps of about the same length, at either depth, and Pre-Norm trains at the higher rate. At 12 blocks the first step of Post-Norm from small weights
-is longer than that of β alone, and yet this model trains at a rate at which β alone fails. So the length of the first step does not determine which learning rate a model tolerates. No model has a short first step and large branches, so it remains open whether a short step by itself would be enough. (We used one seed per rate, and neighbouring rates of the grid differ by a factor of about two.)
+Take the rows of the four combinations first. From Post-Norm to α alone, β alone and DeepNorm, the first step moves the output less and less, and the highest learning rate never falls. That looks like a rule, but the rows of the other two models break it.
+The first steps of Pre-Norm and of Post-Norm with the same small weights move the output about equally far, at either depth, yet Pre-Norm trains at a higher rate. With 12 blocks, the first step of Post-Norm with small weights
+moves the output further than that of β alone, yet this Post-Norm trains at a rate at which β alone fails. So this distance does not determine which learning rate a model tolerates. No model has a small first move and large branches, so it remains open whether a small move by itself would be enough. (We used one seed per rate, and neighbouring rates of the grid differ by a factor of about two.)
 
-**DeepNorm keeps its promise, but the promise is about one step.** To start learning, our deep Post-Norm did not need it: small branches were enough.
+**DeepNorm keeps its promise, but the promise is about one step.** Our deep Post-Norm did not need it to start learning: small branches were enough.
 
 ### Six blocks, trained long
 
-The experiment grid that all chapters share (the *ladder*) trains, at its smallest size S, six blocks of width 32 for 3,200 steps on 20 characters per parameter. We tuned the learning rate of each method with seeds other than those used for evaluation. In this grid all methods have
+At the smallest size S of the experiment grid that all chapters share (the *ladder*), we train six blocks of width 32 for 3,200 steps on 20 characters per parameter. We tuned the learning rate of each method with seeds other than those used for evaluation. Here all methods have
 RMSNorm, SwiGLU and a warm-up, and `post` has Megatron's small weights.
 
-The table gives each method's number of evaluation runs, its mean test loss, Pre-Norm's test loss minus its own with the 95 % interval (negative if the method's loss is higher), and its *learning-rate sensitivity*: the mean loss over two decades of learning rates, minus the loss at the best one.
+The table gives each method's number of evaluation runs, its mean test loss, its improvement over Pre-Norm with the 95 % interval (negative if the method's loss is higher), and its *learning-rate sensitivity*: the mean loss over two decades of learning rates, minus the loss at the best one.
 """
 
 # %%
@@ -870,7 +872,7 @@ columns = {
     "arm": "method",
     f"{first}: n": "runs",
     f"{first}: test": "test loss",
-    f"{first}: lead": "Pre-Norm's test loss minus its own",
+    f"{first}: lead": "improvement over Pre-Norm",
     f"{first}: lost": "sensitivity",
 }
 rows = [{to: row.get(key, "") for key, to in columns.items()} for row in ladder.table(asked)]
@@ -887,10 +889,10 @@ ladder.improvement(climbed, "deepnorm", "post").claim(
 
 # %% [markdown]
 r"""
-The card compares two whole methods: DeepNorm has heavier skips *and* other
-initial weights than `post`, and no two methods of this table differ in α alone. The rows `post` and `post, xavier` show the effect of the initial weights by themselves. At six blocks Post-Norm trains without
+The card compares two whole methods: DeepNorm has heavier skips than `post` *and* different
+initial weights, and no two methods of this table differ in α alone. The rows `post` and `post, xavier` show the effect of the initial weights alone. With six blocks, Post-Norm trains without
 constants. So this table shows the cost or gain of DeepNorm where it is not needed, and nothing about the depths for which it was designed.
-[Liu et al. (2023)](https://arxiv.org/abs/2305.02790) suspect that DeepNorm's constraint on the update, which is kept for the whole training, leaves models undertrained. We could not test this, because we could not afford to train 32 blocks
+[Liu et al. (2023)](https://arxiv.org/abs/2305.02790) suspect that DeepNorm limits the updates throughout training, and so leaves models undertrained. We could not test this, because we could not afford to train 32 blocks
 that long.
 
 ### A thousand blocks at their first step
@@ -899,7 +901,7 @@ A single stack of 1,000 blocks has 2,000 sublayers and, at width 32, 12 million 
 
 | question | choices | ours |
 | --- | --- | --- |
-| At the first step of a thousand blocks, how far apart are DeepNorm's first and last gradients? <!-- 05-thousand-blocks-level-gradients --> | less than a factor of two; <!-- 0.3 --> up to a factor of a hundred; <!-- 2 --> further | <details><summary>show</summary>DeepNorm's gradients have the same size from end to end.</details> |
+| At the first step of a thousand blocks, by which factor do the gradients of DeepNorm's first and last block differ? <!-- 05-thousand-blocks-level-gradients --> | less than two; <!-- 0.3 --> up to a hundred; <!-- 2 --> more | <details><summary>show</summary>DeepNorm's gradients have the same size from end to end.</details> |
 """
 
 # %%
@@ -908,6 +910,7 @@ asked = {"arm": main, "model.depth": [tall], "probes": [("gradient-at-start",)],
 thousand = lab.run(Experiment(start, asked))
 plots.by_depth(
     {arm: of.values("gradient-at-start.0")[:1] for arm, of in thousand.by("arm").items()},
+    xlabel="block",
     ylabel="norm of the gradient of W₂",
     logy=True,
     caption="Norm of the gradient of each feed-forward output matrix W₂, by block, at the first step of models with a thousand blocks. DeepNorm's gradients have the same size in all blocks. Post-Norm's gradients shrink by orders of magnitude from the "
@@ -928,7 +931,7 @@ ends["DeepNorm"].claim(
     "05-thousand-blocks-level-gradients",
     "< 0.5",
     "With a thousand blocks of DeepNorm, the gradients of the first and the last block have about the same norm.",
-    found="With 1,000 blocks, at the first step, the gradients of the first and the last block differ by {mean:.2f} powers of ten under DeepNorm, by {pre:.1f} powers under Pre-Norm, and by {least:.1f} to {most:.1f} powers under Post-Norm.",
+    found="With 1,000 blocks, at the first step, the gradient norms of the first and the last block differ by a factor of 10^{mean:.2f} under DeepNorm, 10^{pre:.1f} under Pre-Norm, and, depending on the seed, 10^{least:.1f} to 10^{most:.1f} under Post-Norm.",
     source="this book; a thousand layers were trained by Wang et al. 2022, arXiv 2203.00555",
     beside={
         "pre": ends["Pre-Norm"],
@@ -939,23 +942,23 @@ ends["DeepNorm"].claim(
 
 # %% [markdown]
 r"""
-In [chapter 02](02_pre_and_post_norm.ipynb) the gradients of Post-Norm did not vanish at the first step, over twelve sublayers with small weights. Over 2,000 sublayers with Xavier's weights they can vanish. By how much they shrink differs from seed to seed, but it is far less than the skips alone would suggest: if each norm divides by about $\sqrt2$, the path through the skips keeps $2^{-m/2}$ of a gradient
-after $m$ sublayers. Pre-Norm's gradients differ mostly in the first blocks, where the stream is still small. DeepNorm's gradients have the same size in all blocks, so none of them is lost at the first step. That
-does not mean that DeepNorm trains better, least of all under Adam, which divides each gradient by its own size. Only training can show that: on OPUS-100 Wang et al. report 4.4 BLEU (a score for translations, higher is better) more
-than a 48-layer baseline. Neither their runs nor ours rule out Pre-Norm or Post-Norm at that depth.
+In [chapter 02](02_pre_and_post_norm.ipynb), the gradients of Post-Norm did not vanish at the first step, over twelve sublayers with small weights. Over 2,000 sublayers with Xavier's weights, they can vanish: those of the first and the last block differ by less than a factor of ten with one seed, and by ten powers of ten with another. Along the skips alone, a gradient would shrink much more: after $m$ sublayers, only $2^{-m/2}$ of it would be left,
+if each norm divides by about $\sqrt2$. Pre-Norm's gradients differ mostly in the first blocks, where the stream is still small. DeepNorm's gradients have the same size in all blocks, so none of them is lost at the first step. That
+does not mean that DeepNorm trains better, least of all under Adam, which divides each gradient by its own size. Only training can show that: on OPUS-100, Wang et al. report 4.4 BLEU more than a 48-layer
+baseline (BLEU scores translations; higher is better). Neither their runs nor ours rule out Pre-Norm or Post-Norm at that depth.
 
 ## Where it goes wrong
 
-DeepNorm takes two lines of code, and public copies get each of them wrong.
+DeepNorm takes two lines of code, and there are public copies with a mistake in either.
 
-**α on the branch.** A widely read annotated implementation has the right formula in its comment and `x + self.alpha * gx` in [the line below](https://github.com/labmlai/annotated_deep_learning_paper_implementations/blob/e6b3c8a6a2cdae4071bcde1abeaaf9a2bc37bd53/labml_nn/normalization/deep_norm/__init__.py#L112). By scale invariance this line is DeepNorm with $1/\alpha$ in place
+**α on the branch.** A widely read annotated implementation has the right formula in its comment and `x + self.alpha * gx` in [the line below](https://github.com/labmlai/annotated_deep_learning_paper_implementations/blob/e6b3c8a6a2cdae4071bcde1abeaaf9a2bc37bd53/labml_nn/normalization/deep_norm/__init__.py#L112). By scale invariance, this line is DeepNorm with $1/\alpha$ in place
 of $\alpha$. The bug was
 [reported](https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/145) in 2022, but the fix changed a different line.
 
 **β inverted.** The baseline called DeepNorm in the code of Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) and of LayerNorm-Scaling
-([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) draws its weights with the gain $(8N)^{+1/4}$ ([Mix-LN's line](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L824), [LayerNorm-Scaling's](https://github.com/lmsdss/LayerNorm-Scaling/blob/3ac54dde961b04780b152bc8b38b71b2f8e1c16a/peft_pretraining/modeling_llama.py#L863)). Its $\alpha$ is the number 2.828 at every depth ([typed into the code](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L455)): $2\sqrt2$, right for our 32 blocks and no others.
+([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) draws its weights with the gain $(8N)^{+1/4}$ ([Mix-LN's line](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L824), [LayerNorm-Scaling's](https://github.com/lmsdss/LayerNorm-Scaling/blob/3ac54dde961b04780b152bc8b38b71b2f8e1c16a/peft_pretraining/modeling_llama.py#L863)). Its $\alpha$ is the number 2.828 at every depth ([typed into the code](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L455)): $2\sqrt2$, which is right for 32 blocks only.
 
-**Other bugs.** Some code sets β on all matrices in one loop, and some gives a decoder alone the constants of a pair. And the paper on KEEL, a relative of DeepNorm ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895)),
+**Other bugs.** Some code applies β to all matrices in one loop, and some gives a decoder alone the constants of a pair. And the paper on KEEL, a relative of DeepNorm ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895)),
 quotes $\beta$ as $L^{-1/4}$ with $L$ *sublayers*. Since $8N = 4L$, it should be $(4L)^{-1/4}$.
 
 None of these bugs raises an error. The table shows their effect on our 32 blocks. Two columns give the loss after 150 steps, at a low learning rate and at the rate of the grid closest to DeepNorm's tuned one. The last column says which check of the exercises finds the bug. *Cosine* is the cosine between the embedding and the output, as above:
@@ -966,7 +969,7 @@ n, a, b = 32, 64**0.25, 256**-0.25
 slips = {  # the step, the gain, and what they are at 32 blocks: α, β and the gain of q and k
     "right": (solved_step, solved_gain, (a, b, 1)),
     "α on the branch": (lambda x, f, norm, N: norm(x + (2 * N) ** 0.25 * f(x)), solved_gain, (1 / a, b, 1)),
-    "α = 2.828, exponent of β turned": (lambda x, f, norm, N: norm(2.828 * x + f(x)),
+    "α = 2.828, β inverted": (lambda x, f, norm, N: norm(2.828 * x + f(x)),
         lambda name, N: 1 if name in "qk" else (8 * N) ** 0.25, (2.828, 1 / b, 1)),
     "β on q and k too": (solved_step, lambda name, N: (8 * N) ** -0.25, (a, b, b)),
     "decoder of a pair": (lambda x, f, norm, N: norm((3 * N) ** 0.25 * x + f(x)),
@@ -989,34 +992,33 @@ for slip, (step, gain, (alpha, beta, qk)) in slips.items():
     model, reports = build_stack(n, alpha, beta, qk=qk), (check_step(step), check_gain(gain))
     rows.append({
         "model": slip,
-        "sum of the bound": 4 * n * beta**2 / alpha**2,
+        "sum in the bound": 4 * n * beta**2 / alpha**2,
         "‖ΔF‖ / η, SGD": step_response(model, batch, ("sgd",))["sgd"],
         "cosine": measure_kept(model),
         **{f"loss at rate {lr:g}": trained_slips.where(arm=slip, lr=lr).measure("test.loss").mean for lr in sizes.slip_rates},
-        "seen by": ", ".join(name for name, of in zip(("step", "weights"), reports, strict=True) if not of.ok) or "—",
+        "found by": ", ".join(name for name, of in zip(("step", "weights"), reports, strict=True) if not of.ok) or "—",
     })  # fmt: skip
 plots.table(rows)
 
 # %%
-exact(sum(row["seen by"] == "—" for row in rows[1:])).claim(
+exact(sum(row["found by"] == "—" for row in rows[1:])).claim(
     "05-checks-see-every-slip",
     "<= 0",
     "A comparison of the step and the initial weights with the method's equations reveals every wrong copy of DeepNorm.",
-    found="Of {slips:.0f} wrong copies of DeepNorm, the checks of the step and of the initial weights accept {mean:.0f}.",
+    found="The checks of the step and of the initial weights accept {mean:.0f} of {slips:.0f} wrong copies of DeepNorm.",
     source="public code: annotated implementations, the baseline of Mix-LN and LayerNorm-Scaling",
     beside={"slips": len(rows) - 1},
 )
 
 # %% [markdown]
 r"""
-With the first two bugs one step moves the model a hundred times too far or more, so the measurement of one step reveals them. The loss may not: at the low learning rate the loss of the model with α on the branch is no higher than that of the right
-model (compare the first two rows). At the rate of the grid closest to DeepNorm's tuned one, its loss is that of letter frequencies. With β inverted the loss is no lower than that of letter frequencies, at either rate. With the other three bugs the loss is close to that of the right
-model at either rate (two seeds each). Applying β to queries and keys, too, changes almost nothing, as step 1 predicts. So compare the block with its equation, and the weights with the rule. A published row whose baseline has β inverted says nothing about DeepNorm.
+The measurement of one step reveals the first two bugs: the step moves the model a hundred times too far or more. Only at the higher rate does the loss reveal the first bug (α on the branch): there it is about that of the unigram baseline. At the low rate, the loss is no higher than the right
+model's (compare the first two rows). With β inverted, the loss is no lower than that baseline's at either rate. The other three bugs hardly change the loss (two seeds each). Applying β to queries and keys, too, changes almost nothing, as step 1 predicts. So compare the block with its equation, and the weights with the rule. A published table whose DeepNorm baseline has β inverted says nothing about DeepNorm.
 
 ## Exercises
 
-**3 (by hand, 5 minutes).** Somebody shares the work unevenly: $\alpha = (2N)^{1/3}$ and $\beta$ like $N^{-1/6}$. By which power of depth does a step on the matrices move
-the output, for SGD and for Adam's first step?
+**3 (by hand, 5 minutes).** Suppose that we split the work unevenly: $\alpha = (2N)^{1/3}$ and $\beta$ like $N^{-1/6}$. With which power of depth does the effect of a step on the
+matrices grow, for SGD and for Adam's first step?
 """
 
 # %% tags=["exercise"]
@@ -1025,7 +1027,7 @@ yours = {"sgd": ..., "adam": ...}
 # %%
 share = 1 / 3 + 1 / 6
 truth = {"sgd": 1 - 2 * share, "adam": 1 - share}
-check.answer(yours, truth, name="3", hint="how often does the factor β/α come, once or twice?")
+check.answer(yours, truth, name="3", hint="how often does the factor β/α enter, once or twice?")
 
 # %% [markdown]
 r"""
@@ -1055,11 +1057,11 @@ For (b), write both bounds with $r = \beta/\alpha$ alone.
 
 (b) The bounds are $4Nr^2\,\eta$ for SGD and $2\sqrt2\,Nr\,\eta\sqrt m$ for Adam. The first equals $\eta$ only for $r = \frac12N^{-1/2}$. Then the second is $\sqrt{2N}\,\eta\sqrt m$.
 
-(c) $r \le C/N$: square roots, if shared evenly. SGD's bound is then at most $4C^2\eta/N$. Under SGD such a deep model hardly moves.
+(c) $r \le C/N$: if this is split evenly, each constant is a square root of the depth. SGD's bound is then at most $4C^2\eta/N$. Under SGD, such a deep model hardly moves.
 
 </details>
 
-**5 (open).** With GLM's constants, Adam's first step on the matrices moves the model equally far at every depth. Do these constants train 32 blocks better? `build_stack` sets both constants, and `labkit.train(model, batches, base.train)` trains a model that you built. Or
+**5 (open).** With GLM's powers of depth, Adam's first step on the matrices moves the model equally far at every depth. Do 32 blocks train better with these constants? `build_stack` sets both constants, and `labkit.train(model, batches, base.train)` trains a model that you built. Or
 keep DeepNorm's constants and change the optimizer: the promise *was* made for SGD. Does leaving out α cost more under SGD than under Adam? Decide beforehand which result would change your mind.
 """
 
@@ -1077,12 +1079,12 @@ r"""
 ## What you now know
 
 - **Which quantity must not grow with depth?** It is the distance by which one step of gradient descent moves the model's output. <!-- 05-update-is-bounded 05-post-update-is-larger -->
-- **Why two constants?** That demand fixes only their ratio. At the published fourth roots both are needed. One constant alone would have to be a square root.
+- **Why two constants?** That demand fixes only their ratio. With the published fourth roots, both are needed. One constant alone would have to be a square root.
   <!-- 05-bound-is-one 05-one-constant-is-not-enough -->
-- **Why fourth roots?** The ratio must fall like $N^{-1/2}$, and the paper shares it evenly. For Adam, of which we measured only the first step, the ratio would have to fall like $1/N$, which takes square
+- **Why fourth roots?** The ratio must fall like $N^{-1/2}$, and the paper splits it evenly between the constants. For Adam, of which we measured only the first step, the ratio would have to fall like $1/N$, which takes square
   roots, as in GLM-130B. <!-- 05-step-adam 05-square-roots-level-adam -->
 - **Does a deep model train because its first step is bounded?** Small branches are enough for a start, and DeepNorm's constants are one way to get them: our 32 blocks of Post-Norm also start from small weights without
-  any constant. From Xavier's weights they did not start in 600 steps. None of our runs shows the loss of such models after long training.
+  any constant. From Xavier's weights, they did not start in 600 steps. None of our runs shows the loss of such models after long training.
   <!-- 05-small-weights-start-alone 05-post-from-xavier-stays-stuck -->
 - β scales the value, output and feed-forward matrices, which set the size of a branch. "1,000 layers" are 2,500 sublayers of an encoder and a decoder, with different constants for each.
   <!-- 05-which-weights C-thousand-layers-are-2500-sublayers -->
@@ -1092,15 +1094,16 @@ r"""
 
 - **Equation.** $x \leftarrow \mathrm{LN}(\alpha x + f(x))$, with value, output and feed-forward matrices drawn $\beta$ times as large.
 - **Constants.** Decoder of $N$ blocks: $\alpha = (2N)^{1/4}$, $\beta = (8N)^{-1/4}$.
-- **Use.** Use DeepNorm for Post-Norm models of many blocks. In no comparison here is its mean loss lower than that of a tuned Pre-Norm. The evidence for it comes from the authors' translation models.
+- **When to use it.** Use DeepNorm for Post-Norm models of many blocks. Its mean loss is not lower than that of a tuned Pre-Norm in any comparison here. The evidence for it comes from the authors' translation models.
 - **Cost.** DeepNorm costs nothing at run time, but its learning rate must be tuned.
-- **Related methods.** Admin ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) has a learned weight $\omega$ on its skip, which starts at the size that Pre-Norm's stream would have at that depth. KEEL multiplies the skip by the number of sublayers and also normalizes the branch's input. Appendix C [trains both](C_zoo.ipynb#post-norm-with-help) at tuned learning rates. *Fixup* ([chapter 00](00_why_normalize.ipynb)) also makes the first updates small.
+- **Related methods.** Admin ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) multiplies the skip of each sublayer by a learned weight $\omega$. At first, $\omega$ is the size that Pre-Norm's stream would have there. KEEL multiplies the skip by the number of sublayers and also normalizes the branch's input. Appendix C [trains both](C_zoo.ipynb#post-norm-with-help) at tuned learning rates. *Fixup* ([chapter 00](00_why_normalize.ipynb)) also makes the first updates small.
 
 | you see | cause | try |
 | --- | --- | --- |
 | the first step moves the model a hundred times too far | $\alpha$ on the branch, or $\beta$ inverted | compare the block with its equation, and the weights with the rule |
-| deep Post-Norm learns nothing | branches too large: Xavier's weights, without constants or with $\alpha$ alone | $\beta$ or small initial weights, and $\alpha$ as well for a higher rate |
-| the constants do not fit the model | $N$ counted in sublayers, or those of a pair | count blocks, and see *Encoder and decoder* |
+| deep Post-Norm learns nothing | branches too large: Xavier's weights without constants | $\beta$ or small initial weights, and $\alpha$ as well for a higher rate |
+| deep Post-Norm learns only with some seeds | branches too large: Xavier's weights with $\alpha$ alone | $\beta$ as well, or small initial weights |
+| the constants do not fit the model | $N$ counted in sublayers, or the constants of an encoder with a decoder | count blocks, and see *Encoder and decoder* |
 
 ## References
 
