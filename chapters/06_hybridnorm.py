@@ -10,14 +10,15 @@
 r"""
 # HybridNorm
 
-**Question.** [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598) tried sixteen placements of norms. The winner, *HybridNorm*,
+**Question.** [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598) tried sixteen placements of norms. Their proposal, *HybridNorm*,
 changes Pre-Norm twice: it normalizes queries, keys and values, and moves one norm onto the stream. Its perplexity is 20.00 and Pre-Norm's is 20.30, with one run each.
 Which of HybridNorm's two changes accounts for its improvement over Pre-Norm, and would HybridNorm be better in another setting?
 
 <details><summary>In short (contains spoilers)</summary>
 
+- At our smallest model size, with large embeddings, HybridNorm is not distinguishable from Pre-Norm. The norms inside attention alone lower the loss, and the norm on the stream adds no improvement.
+- With small embeddings, at that size, the norm on the stream accounts for a part of the improvement, or for all of it if the embeddings can grow.
 - Norms on queries, keys and values make attention invariant to the scale of its input. So some rows of the paper's table look different but can compute the same functions.
-- With large embeddings, the improvement that we measure comes from the norms inside attention. With small embeddings, at our smallest model size, the norm on the stream accounts for a part of it.
 - With a different initialization the improvement changes. So a ranking of recipes also depends on the initialization, the embeddings and the learning rate.
 
 </details>
@@ -65,7 +66,7 @@ recipes = {
     "HybridNorm": "hybrid",
     "HybridNorm*": "hybrid*",
 }
-entries = {"RMS 1": "", "by the rule": ", embedding by rule", "RMS 0.014": ", embedding 0.014"}
+entries = {"RMS 1": "", "by the authors' rule": ", embedding by rule", "RMS 0.014": ", embedding 0.014"}  # fmt: skip
 small = [arm + entry for entry in entries.values() for arm in recipes.values()]
 starts = [f"{arm}, {init}" for init in ("xavier", "depth-scaled") for arm in ("pre", "hybrid")]
 growing = ", drawn 0.014"  # as small at first, and nothing keeps them so
@@ -81,7 +82,7 @@ show_explorer(
     climbed,
     "hybrid",
     beside="pre",
-    caption="The blocks of Pre-Norm and HybridNorm, and the losses that models of six such blocks reached at each learning rate that we tried. "
+    caption="The blocks of Pre-Norm and HybridNorm, and the validation losses that models of six such blocks reached at each learning rate. "
     "In HybridNorm, norms on queries, keys and values replace the norm before attention, and one norm moves onto the residual stream.",
 ).named("two-blocks")
 
@@ -98,11 +99,9 @@ plots.curves(
     xlabel="recipe, one change at a time",
     ylabel="improvement over Pre-Norm in test loss (nats)",
     reference={"Pre-Norm": 0.0},
-    caption="Improvement over Pre-Norm (Pre-Norm's test loss minus the recipe's) as Pre-Norm is turned into HybridNorm* one change at a time: first norms inside attention, "
-    "then a norm on the stream, then a different first block. The published line has one run per recipe. Our lines are means over small models with tuned learning rates. "
-    "Their embeddings enter the stream with an RMS of "
-    f"1, {ladder.build_base_run(rung, small[4]).model.embedding_size:.2f} (a rule in the authors' code) or 0.014. "
-    "Compare the third point, HybridNorm, with the second, QKV-Pre: is it higher or lower with large embeddings (RMS 1), and with small ones?",
+    caption="Improvement over Pre-Norm (Pre-Norm's test loss minus the recipe's) as Pre-Norm is turned into HybridNorm* one change at a time: QKV-Pre has norms inside attention, HybridNorm a norm on the stream as well, and HybridNorm* a different first block. The published line has one run per recipe. Our lines are means over seeds, for small models with tuned learning rates. "
+    f"Their embeddings enter the stream with an RMS of 1, {ladder.build_base_run(rung, small[4]).model.embedding_size:.2f} (by a rule in the authors' code) or 0.014. "
+    "Is HybridNorm's improvement larger or smaller than QKV-Pre's with large embeddings (RMS 1), and with small ones?",
     provenance=lab.provenance(climbed.where(arm=small, stage="final", rung=rung)),
 ).named("one-change-at-a-time")  # fmt: skip
 
@@ -111,9 +110,9 @@ r"""
 ## The idea: one norm, moved onto the stream
 
 For each placement the paper trains one language model of 550 million parameters on 400 billion tokens. On the C4 corpus the perplexity is 20.30 for Pre-Norm, 20.00 for HybridNorm, and 19.85 for
-*HybridNorm\**, whose first block differs ([Table 4](https://arxiv.org/abs/2503.04598) of the paper's early version, like all its tables in this chapter). Perplexity is the exponential of the loss per token, so HybridNorm's loss is lower
-than Pre-Norm's by $\ln(20.30/20.00) = 0.0149$ nats. Each row of the table is one run at one learning rate,
-and the paper describes its initialization in more than one way.
+*HybridNorm\**, whose first block differs ([Table 4](https://arxiv.org/abs/2503.04598)). Perplexity is the exponential of the loss per token, so HybridNorm's loss is lower
+than Pre-Norm's by $\ln(20.30/20.00) = 0.0149$ nats. Each row of the table is one run at one learning rate.
+The paper's descriptions of its initialization differ. (The paper's tables in this chapter are from the early version.)
 
 For example, let a token be $x = (2, 0, 2, 0)$. Attention writes $a = (1, 1, -1, -1)$, so $y = x + a = (3, 1, 1, -1)$, whose mean square is
 $(9 + 1 + 1 + 1)/4 = 3$. RMSNorm turns it into $N(y) = y/\sqrt3$. Let the feed-forward layer write $f = (1, 0, 0, 1)$. Three placements
@@ -121,16 +120,19 @@ differ in how they combine these vectors:
 
 - Pre-Norm: $x' = y + f$. The stream keeps everything that was ever written to it.
 - Post-Norm: $x' = N(N(y) + f)$. The stream leaves the block normalized.
-- HybridNorm: $x' = N(y) + f$. The stream is normalized once per block, *between* attention and feed-forward, and then added to.
+- HybridNorm: $x' = N(y) + f$. The stream is normalized once per block, *between* attention and feed-forward layer, before the second output is added.
 """
 
 # %%
-plots.placement_diagram("pre", "post", "hybrid").named("block-diagrams")
+plots.placement_diagram(
+    "pre", "post", "hybrid",
+    caption="One block of each recipe, from bottom to top. The thick line is the residual stream. A norm on this line changes the input of every later layer.",
+).named("block-diagrams")  # fmt: skip
 
 # %% [markdown]
 r"""
-Now let the token and both outputs be ten times smaller, as they might be in an untrained model with small embeddings and small weights. Under Pre-Norm no proportion changes: $x' = (y + f)/10$.
-HybridNorm rescales the sum of the token and the first output to RMS 1, so $x' = N(y) + f/10$. Compared with $N(y)$ the output
+Now let the token and both outputs be ten times smaller, as they might be in an untrained model with small embeddings and weights. Under Pre-Norm the proportions do not change: $x' = (y + f)/10$.
+HybridNorm rescales the sum of the token and the first output to RMS 1, so $x' = N(y) + f/10$. Compared with $N(y)$, the output
 $f/10$ is small, and so are later outputs. **The norm on the stream enlarges a small token, so later outputs do not drown it.** It cannot undo the effect of the first output,
 which was added before the norm.
 
@@ -138,26 +140,24 @@ which was added before the norm.
 
 $$Y = X + \mathrm{MHA}_{QKV}(X), \qquad X' = N(Y) + \mathrm{FFN}(N(Y)).$$
 
-$\mathrm{MHA}_{QKV}$ normalizes each head's queries, keys and values: $\mathrm{softmax}\!\big(N(Q)N(K)^\top/\sqrt{d_k}\big)N(V)$, with one gain
-vector of size $d_k$ for all heads, before the rotation by position. (Norms on all three are older:
+$\mathrm{MHA}_{QKV}$ normalizes each head's queries, keys and values before the rotation by position: $\mathrm{softmax}\!\big(N(Q)N(K)^\top/\sqrt{d_k}\big)N(V)$. Each of the three norms has one gain
+vector of size $d_k$ for all heads. (Norms on all three are older:
 [Rybakov et al., 2024](https://arxiv.org/abs/2410.16682).) A final norm precedes the output.
 
 Two related recipes appear throughout the chapter. HybridNorm\* changes the first block only:
 $Y = X + \mathrm{MHA}_{QKV}(N(X))$ and $X' = Y + \mathrm{FFN}(N(Y))$. QKV-Pre has HybridNorm's attention and Pre-Norm's
-feed-forward sublayer: $Y = X + \mathrm{MHA}_{QKV}(X)$, $X' = Y + \mathrm{FFN}(N(Y))$. It is the fairest baseline, because it differs from HybridNorm only in the skip of the second half.
+feed-forward sublayer: $Y = X + \mathrm{MHA}_{QKV}(X)$, $X' = Y + \mathrm{FFN}(N(Y))$. It is the fairest baseline, because it differs from HybridNorm only in the skip of the feed-forward sublayer.
 
-The paper's name for the second half, "Post-Norm in the FFN", is misleading. A classical Post-Norm block has a norm on the stream after attention and, in $N(Y + \mathrm{FFN}(Y))$, one after the *feed-forward* layer.
-HybridNorm has the one after *attention*, and the one after the feed-forward is missing.
-So where this paper writes "Post" for a half, read $X' = N(Y) + \mathrm{FFN}(N(Y))$: skip and branch both read the normalized stream.
+The paper's name for HybridNorm's second equation, "Post-Norm in the FFN", is misleading. A classical Post-Norm block has two norms on the stream: one after attention and one after the *feed-forward* layer, $N(Y + \mathrm{FFN}(Y))$.
+HybridNorm has only the first.
+So where the paper writes "Post" for the FFN, read $X' = N(Y) + \mathrm{FFN}(N(Y))$: skip and branch both read the normalized stream.
 
-A norm ignores the scale of its input: $N(tXW) = N(XW)$ for $t > 0$, if $\epsilon = 0$. This has two consequences. The second half is invariant to the scale of $Y$, as the card below tests. And attention, which normalizes queries, keys and values, computes the same output for every scale of
+A norm ignores the scale of its input: $N(tXW) = N(XW)$ for $t > 0$, if $\epsilon = 0$. This has two consequences. HybridNorm's second equation is invariant to the scale of $Y$ (next card). And attention, which normalizes queries, keys and values, computes the same output for every scale of
 $X$. So the scale of $X$ matters only in the sum $X + \mathrm{MHA}$, relative to the output of attention.
 """
 
 # %%
-no_eps = ModelConfig(
-    recipe="hybrid", norm="rms", dim=32, depth=3, heads=4, context=32, norm_eps=0.0
-)
+no_eps = ModelConfig("hybrid", norm="rms", dim=32, depth=3, heads=4, context=32, norm_eps=0.0)
 
 
 def fresh(recipe, config=no_eps):
@@ -172,16 +172,16 @@ half = block.feed_forward
 exact((half(1000 * stream) - half(stream)).abs().max(), tolerance=1e-10).claim(
     "06-the-stream-is-reset",
     "< 1e-10",
-    "The output of HybridNorm's block does not depend on the scale of the stream inside the block.",
-    found="If the stream inside a HybridNorm block is multiplied by 1,000, the block's output changes by at most {mean:.0e}.",
+    "The output of a HybridNorm block does not depend on the scale of the stream between attention and feed-forward layer.",
+    found="If the stream between attention and feed-forward layer of a HybridNorm block is multiplied by 1,000, the block's output changes by at most {mean:.0e}.",
     source="scale invariance of RMS norm (ε = 0)",
 )
 
 # %% [markdown]
 r"""
-### Rows that are the same functions
+### Rows that can compute the same functions
 
-The name of a row in Table 4 lists an input norm before attention (Pre), if there is one, then the norms inside attention, then the placement of the norm in the second half (Pre or Post). So the row Pre-QKV-Post is HybridNorm with one more norm: its attention reads $N(X) = g\odot X/\mathrm{rms}(X)$.
+The name of a row in Table 4 lists an input norm before attention (Pre), if there is one, then the norms inside attention, then the placement of the feed-forward layer's norm (Pre or Post). So the row Pre-QKV-Post is HybridNorm with one more norm: its attention reads $N(X) = g\odot X/\mathrm{rms}(X)$.
 
 This extra norm changes nothing that the model can compute. Each token's factor
 $1/\mathrm{rms}(X)$ cancels in the norms of that token's query, key and value, and the gain $g$ can be multiplied into the rows of
@@ -189,7 +189,7 @@ $W_Q, W_K, W_V$. So
 
 $$\text{Pre-QKV-Post} \equiv \text{HybridNorm}, \qquad \text{Pre-QKV-Pre} \equiv \text{QKV-Pre}:$$
 
-the two recipes of each pair can compute exactly the same functions. For the same reason HybridNorm\*'s first block is, as a function, a QKV-Pre block. The first card below tests this, and the second asks which rows of Table 4 are better than HybridNorm's.
+the two recipes of each pair can compute exactly the same functions. For the same reason HybridNorm\*'s first block computes the same functions as a QKV-Pre block. HybridNorm\* with a QKV-Pre block as its first is called First-QKV-Pre; these two recipes are the third pair. The first card below tests all three pairs. The second counts the rows of Table 4 with better scores than HybridNorm's. (It leaves out HybridNorm itself, HybridNorm\* and a diverged run: thirteen rows remain.)
 """
 
 # %%
@@ -212,8 +212,8 @@ twins = {"pre-qkv-post": "hybrid", "pre-qkv-pre": "qkv-pre", "hybrid*": "first-q
 exact(max(absorbed(*pair) for pair in twins.items()), tolerance=1e-10).claim(
     "06-rows-that-are-one-function",
     "< 1e-10",
-    "In three pairs of recipes from the HybridNorm paper, both recipes compute the same functions.",
-    found="If the gains are multiplied into the weights, the logits of the two recipes in each of the three pairs differ by at most {mean:.0e}.",
+    "In three pairs of recipes from the HybridNorm paper, both recipes can compute the same functions.",
+    found="If gains are multiplied into weights, the logits of Pre-QKV-Post and HybridNorm, of Pre-QKV-Pre and QKV-Pre, and of HybridNorm* and First-QKV-Pre differ by at most {mean:.0e}.",
     source="this chapter, on Table 4 and Figure 4 of Zhuo et al. 2025, arXiv 2503.04598 (early version)",
 )
 
@@ -238,15 +238,15 @@ exact(ahead["c4"]).claim(
 # %% [markdown]
 r"""
 In the published table, Pre-QKV-Post has a perplexity of 20.13, and HybridNorm, which can compute the same functions, has 20.00. Pre-QKV-Pre has 19.97, and QKV-Pre has 19.96
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The recipes of this second pair are the two that the last card counts as better than plain HybridNorm on C4.
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). On C4, the last card counts two recipes as better than HybridNorm: this second pair.
 
 If both rows of a pair start from the same initialization, which [the paper leaves open](06_hybridnorm.ipynb#other-initializations), their results can differ only because the gains
-train differently, because of $\epsilon$ and by chance. Yet the rows of the first pair differ by $\ln(20.13/20.00) = 0.0065$ nats per
+train differently, because of $\epsilon$, or by chance. Yet the rows of the first pair differ by $\ln(20.13/20.00) = 0.0065$ nats per
 token. That is nearly half of HybridNorm's whole improvement over Pre-Norm, $0.0149$ nats.
 
 ### How much of a token is left
 
-How much of a token is still in the stream after several sublayers depends on how large it was at first. Before training, let embeddings have RMS $c$, and let every sublayer output have an RMS $w$ well below 1, at
+The share of a token that is still in the stream after several sublayers depends on the token's initial size. Before training, let embeddings have RMS $c$, and let every sublayer output have an RMS $w$ well below 1 and be at
 right angles to everything else. After $m$ sublayers Pre-Norm's stream has the mean square $c^2 + m\,w^2$, and the cosine between the stream and the
 token's own embedding is
 
@@ -281,20 +281,20 @@ def draw_rest(entry):
     """Draw what remains of a token under four recipes, from one size of embeddings."""
     return plots.by_depth(
         {name: [remain(arm, entry, i) for i in range(5)] for name, arm in recipes.items()},
-        ylabel="cosine of stream and embedding", xlabel="after block (0: the embedding)", start=0,
+        ylabel="cosine of stream and embedding", xlabel="block (0: the embedding)", start=0,
         ylim=(-0.1, 1.05), caption=f"Before training, with embeddings of RMS {entry}.",
     )  # fmt: skip
 
 
 plots.explore(
     draw_rest, [0.014, rule, 1.0], "rest", label="RMS of embeddings",
-    caption="Cosine between the stream and the token's own embedding, after each block of untrained models of six blocks. The slider sets the RMS of the embeddings. "
+    caption="Cosine between the stream and the token's own embedding, after each block of untrained models of six blocks. "
     "With large embeddings, the cosine stays high under every recipe. With small ones, it falls from block to block under Pre-Norm and QKV-Pre. Under HybridNorm and HybridNorm*, the first norm on the stream stops this decline.",
 )  # fmt: skip
 
 # %% [markdown]
 r"""
-So we predict: if small embeddings raise the loss at all, they raise that of Pre-Norm and QKV-Pre the most, and that of HybridNorm the least.
+So we predict: if small embeddings raise the loss at all, the losses of Pre-Norm and QKV-Pre rise most, and that of HybridNorm least.
 """
 
 # %% [markdown]
@@ -302,7 +302,7 @@ r"""
 ## Implementation
 
 **1 (in code).** Write HybridNorm's block as a function of the stream. `attention` is attention with its norms inside, `feed_forward` is the other
-sublayer, and `norm` is the one norm that is left.
+sublayer, and `norm` is the one norm on the stream.
 """
 
 
@@ -314,7 +314,7 @@ def my_block(x, attention, feed_forward, norm):
 
 # %%
 def check_hybrid(block):
-    """Hold a block against HybridNorm's equations."""
+    """Compare a block with HybridNorm's equations."""
     return check.block(block, "hybrid")
 
 
@@ -324,7 +324,7 @@ check_hybrid(my_block)
 r"""
 <details><summary>Hint</summary>
 
-You need two lines. The first computes $Y$. In the second line the skip, too, starts from $N(Y)$.
+You need two lines. The first computes $Y$. In the second, the skip, too, starts from $N(Y)$.
 
 </details>
 """
@@ -386,11 +386,11 @@ r"""
 
 A comparison of norms inside attention means something only if attention matters to the models. Two losses serve as yardsticks: that of *trigram counts*, which predict a character from the two before it, and that of the same model without attention. If the models are trained long enough, their losses are lower than that of trigram counts and far lower than that of the model without attention.
 
-All models below, except those of the section [Twelve blocks](06_hybridnorm.ipynb#twelve-blocks), belong to the experiment grid that this book's chapters share (the *ladder*). They have six blocks and about 80,000 parameters (S) or 300,000 (M).
+All models below, except those of the section [Twelve blocks](06_hybridnorm.ipynb#twelve-blocks), belong to the experiment grid that this book's chapters share (the *ladder*). They have six blocks (variants D and D24 have more) and about 80,000 parameters (S) or 300,000 (M).
 
 <details><summary>How we tuned and evaluated</summary>
 
-The models are trained for at least 3,200 steps, on 20 characters per parameter. Only the variants D and D24 in the next table have more blocks. We tuned the learning rate of each recipe with seeds that are not used for evaluation.
+The models are trained for at least 3,200 steps, on 20 characters per parameter. Only the variants D and D24 in the next table have fewer characters per parameter. We tuned the learning rate of each recipe with seeds that are not used for evaluation.
 
 </details>
 
@@ -410,33 +410,35 @@ plots.curves(
     logx=True,
     reference={"trigram counts": ngram_loss(ladder.build_text(first), 3, "validation")},
     ylim=(1.3, 3.2),
-    caption="Validation loss against learning rate at size S, with embeddings of RMS 1. We tried five learning rates over two decades. At their best learning rates, the recipes with attention reach similar losses, "
-    "far below that of trigram counts. As the learning rate rises, Post-Norm fails first, and then HybridNorm and HybridNorm*. QKV-Pre's loss hardly rises.",
+    caption="Validation loss against learning rate at size S, with embeddings of RMS 1. We tried five learning rates over two decades. At their best learning rates, the recipes with attention reach similar losses, far below that of trigram counts. As the learning rate rises, Post-Norm fails first. At the highest rate, HybridNorm, HybridNorm* and Pre-Norm fail as well. Of the recipes with attention, QKV-Pre's loss rises least.",
     provenance=lab.provenance(tuning.where(arm=[*shown.values()])),
 ).named("by-rate")  # fmt: skip
 
 # %% [markdown]
 r"""
-The models are trained long enough: the recipes with attention have losses far below that of trigram counts, and the model without attention has one far above it.
+The models are trained long enough: the recipes with attention have far lower losses than trigram counts and than the model without attention.
 
-The next table lists the results, each recipe at its best learning rate. The column *lead* is the improvement over Pre-Norm (Pre-Norm's test loss minus the
-recipe's) with its 95 % interval. The column *lost* is the learning-rate sensitivity: the mean loss over
+The next table lists the results, with each recipe at its best learning rate. The column *improvement* is Pre-Norm's test loss minus the
+recipe's, with its 95 % interval. The column *sensitivity* is the learning-rate sensitivity: the mean loss over
 two decades of learning rates, minus the loss at the best one.
 
 <details><summary>The other columns</summary>
 
-The column *arm* has the name in `labkit`. For each model size *rate* is the learning rate, *n* the number of evaluation runs, and *test* their mean test loss. The column *tuned* is the uncertainty, in nats, that remains after tuning the learning rate. D and D24 are size S with 12 and 24 blocks, and C is size S trained on program code.
+The column *recipe* contains the name in `labkit`. For sizes S and M *rate* is the learning rate, *n* the number of evaluation runs, and *test* their mean test loss. The variants have only *test* and *improvement*. D and D24 are size S with 12 and 24 blocks, and C is size S trained on program code.
 
 </details>
 """
 
 # %%
-plots.table(ladder.table(climbed.where(arm=[*recipes.values(), "no attention"])), digits=4)
+names = {"arm": "recipe", "lead": "improvement", "lost": "sensitivity"}
+rows = ladder.table(climbed.where(arm=[*recipes.values(), "no attention"]))
+rows = [{" ".join(names.get(word, word) for word in key.split()): row[key] for key in row if "tuned" not in key} for row in rows]  # fmt: skip
+plots.table(rows, digits=4)
 
 # %% [markdown]
 r"""
 At size S, HybridNorm is several times as sensitive to the learning rate as QKV-Pre. The two differ only in the norm on the stream, so this norm seems to cause the sensitivity. Post-Norm, whose norms are on the stream as well, is sensitive too.
-The same was found in larger models: at 64 layers, [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) report a largest stable rate of 7.65e-3
+In larger models, too, HybridNorm is sensitive: at 64 layers, [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) report a largest stable rate of 7.65e-3
 for Pre-Norm and of 4.9e-4 for HybridNorm. Table 4 uses one rate for all rows, and a low one, so it cannot show this.
 
 ### Which change accounts for the improvement?
@@ -448,7 +450,7 @@ We first compare HybridNorm with Pre-Norm, both with embeddings of RMS 1:
 TABLE4 = "Zhuo et al. 2025, arXiv 2503.04598 (early version), Table 4"
 small_models = Domain(
     "550M parameters, 16 layers, 400B tokens, one rate for all",
-    "six blocks, 20 characters a parameter (the shared ladder)",
+    "six blocks, 20 characters per parameter (the shared grid of runs)",
     inside=False,
 )
 ladder.improvement(climbed, "hybrid").claim(
@@ -465,13 +467,13 @@ ladder.improvement(climbed, "hybrid").claim(
 r"""
 At size M HybridNorm's loss is lower than Pre-Norm's. At size S the interval contains zero, and with 24 blocks (D24 in the table) HybridNorm's loss is higher. Our models are far smaller than the paper's, so the card gives no verdict on Table 4 and is marked *out of range*.
 
-The improvement may have four sources. The cards are for embeddings of RMS 1 unless they say otherwise, and a table after the fourth source has the small embeddings as well. Source 2 is tested with QKV-Pre and Pre-Norm, source 3 with HybridNorm\* and QKV-Pre, and source 4 with HybridNorm\* and HybridNorm. Each pair differs in nothing else.
+HybridNorm's improvement over Pre-Norm may have three sources: chance, the norms inside attention, and the norm on the stream. HybridNorm\*'s has a fourth, its first block. To test each change, we compare two recipes that differ in nothing else: QKV-Pre with Pre-Norm for the norms inside attention, HybridNorm\* with QKV-Pre for the norm on the stream, and HybridNorm\* with HybridNorm for the first block. Unless a card says otherwise, embeddings have RMS 1. The table under the fourth source includes small embeddings.
 
 **1. Chance.** The two pairs of rows in Table 4 that can compute the same functions differ by 0.0065 and 0.0005 nats ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With one run per row,
-chance, $\epsilon$, a redundant gain and perhaps the initialization together can amount to nearly half of the improvement. The table alone cannot rule out chance. Several seeds per recipe can, and all our comparisons have them.
+chance, $\epsilon$, the gain of the extra norm and perhaps the initialization can together amount to nearly half of the improvement. The table alone cannot rule out chance. Several seeds per recipe can, and all our comparisons have them.
 
 **2. The norms inside attention.** QKV-Pre makes this change alone. Its published perplexity is 19.96, *lower* than plain HybridNorm's. The row Pre-QK-Pre, with norms on queries and keys only, has 20.22
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). We compare QKV-Pre first with Pre-Norm, then with Pre-Norm that has norms on queries and keys:
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). We compare QKV-Pre first with Pre-Norm, then with a Pre-Norm model that has norms on queries and keys:
 """
 
 
@@ -497,12 +499,12 @@ for arm, over, name, words, gap in (
 # %% [markdown]
 r"""
 QKV-Pre reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to this: at both sizes the interval of the second card contains zero.
-QKV-Pre's improvement is small compared with what attention itself contributes, as the row without attention in the table above shows. At learning rates that are too high the improvement is larger (chapter 04). All sixteen rows of Table 4 are in appendix E: [Table 4: sixteen placements](E_hybridnorm.ipynb#table-4-sixteen-placements).
+QKV-Pre's improvement is small compared with the contribution of attention itself, as the row without attention in the table above shows. At learning rates that are too high the improvement is larger, as the figure of the learning-rate search shows. All sixteen rows of Table 4 are in appendix E: [Table 4: sixteen placements](E_hybridnorm.ipynb#table-4-sixteen-placements).
 
-**3. The norm on the stream.** In the paper, its effect depends on the order of the changes. If norms on queries, keys and values are there already, it improves nothing: the perplexity is 19.96 without it (QKV-Pre) and 20.00 with it (HybridNorm). If it is added to plain Pre-Norm, which gives the row Pre-Post, it brings half of the improvement, from 20.30 to 20.15
+**3. The norm on the stream.** In the paper, the effect of this norm depends on the order of the changes. If norms on queries, keys and values are there already, it brings no improvement: the perplexity is 19.96 without it (QKV-Pre) and 20.00 with it (HybridNorm). If it is added to plain Pre-Norm, which gives the row Pre-Post, it brings half of HybridNorm's improvement: the perplexity falls from 20.30 to 20.15
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [both orders](E_hybridnorm.ipynb#table-4-sixteen-placements).
 
-What does this norm add to norms inside attention? We compare QKV-Pre with HybridNorm\*, which has the lower perplexity of the paper's two HybridNorms. Their first blocks can compute the same functions, so the two recipes differ only in the norm on the stream of the later blocks. The first card is for embeddings of RMS 1, and the second, at size S only, for embeddings of RMS $0.014$:
+What does this norm add to norms inside attention? We compare QKV-Pre with HybridNorm\*, which has the lower perplexity of the paper's two versions of HybridNorm. The first blocks of QKV-Pre and HybridNorm\* can compute the same functions, so the two recipes differ only in the norm on the stream of the later blocks. The first card is for embeddings of RMS 1, and the second, at size S only, for RMS $0.014$:
 """
 
 # %%
@@ -512,19 +514,19 @@ ladder.improvement(climbed, "qkv-pre", "hybrid*").claim(
     "> 0",
     "With embeddings of RMS 1, QKV-Pre ends below HybridNorm*.",
     found="At size {rung}, with embeddings of RMS 1, QKV-Pre's test loss is {apart:.4f} nats {side} that of HybridNorm*.",
-    source="derived above: a large token needs no lift",
+    source="derived above: large embeddings need no rescaling",
 )
 ladder.improvement(climbed, "hybrid*" + small_in, "qkv-pre" + small_in).claim(
     "06-star-ahead-of-qkv-pre-when-small",
     "> 0",
     "With embeddings of RMS 0.014, HybridNorm* ends below QKV-Pre.",
     found="At size {rung}, with embeddings of RMS 0.014, the test loss of HybridNorm* is {apart:.4f} nats {side} that of QKV-Pre.",
-    source="derived above: a norm on the stream lifts small tokens",
+    source="derived above: a norm on the stream enlarges small tokens",
 )
 
 # %% [markdown]
 r"""
-With large embeddings we see no benefit of the norm on the stream: at size S, QKV-Pre's loss is lower than HybridNorm\*'s, and at size M the interval contains zero. With small embeddings, HybridNorm\*'s loss is lower.
+With large embeddings we see no benefit of the norm on the stream: at size S, QKV-Pre's loss is lower than HybridNorm\*'s, and at size M the interval contains zero. With small embeddings, in a preliminary evaluation, HybridNorm\*'s loss is lower.
 
 **4. The first block.** This change is the last step of each line in the second figure. Appendix C has [other first blocks](C_zoo.ipynb#first-blocks). The next table lists the improvement at each step, for the paper and for our three sizes of embeddings:
 """
@@ -547,16 +549,16 @@ plots.table(
 r"""
 For the first block (HybridNorm to HybridNorm\*) all three of our intervals contain zero.
 
-With small embeddings the whole improvement, from Pre-Norm to HybridNorm\* (the last row), is about as large as the published one. But the steps that add up to it are not the published steps. In the paper the norm on the stream brought nothing, whereas with our smallest embeddings it seems to lower the loss. So we have not found the source of the paper's improvement. Our intervals are
-wide: no single step is known well, and with small embeddings we trained only size S.
+With small embeddings the whole improvement, from Pre-Norm to HybridNorm\* (the last row), is about as large as the published one. But the three steps differ from the published ones. In the paper the norm on the stream did not help, whereas with our smallest embeddings it seems to lower the loss. So we have not found the source of the paper's improvement. With small embeddings our intervals are
+wide, so no single step is known precisely, and we trained only size S.
 
-### How large a token enters
+### The size of the embeddings
 
-Our results depend on the size of the embeddings, and the embeddings in the authors' code are small. It draws them with RMS 0.014
-([commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805)), by the rule $1/\sqrt{2.5\,d}$ for a width of 2,048. At Table 4's width of 1,536 the
-rule gives a little more, and at our width of 32 it gives $1/\sqrt{80}$, a ninth.
+Our results depend on the size of the embeddings, and the embeddings in the authors' code are small. The code draws them by the rule $1/\sqrt{2.5\,d}$
+([commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805)). For its width of 2,048 this is 0.014, for Table 4's width of 1,536 it is
+a little more, and for our width of 32 it is $1/\sqrt{80}$, a ninth.
 
-We trained four recipes with embeddings that enter the stream with an RMS of 1, a ninth or $0.014$. They are drawn with standard deviation $1/\sqrt d$ and multiplied by $\sqrt d$, which gives RMS 1. For the two smaller values a second fixed number multiplies the embeddings throughout training.
+We trained four recipes with embeddings that enter the stream with an RMS of 1, a ninth or $0.014$. They are drawn with standard deviation $1/\sqrt d$ and multiplied by $\sqrt d$, which gives RMS 1. For the two smaller values a second factor, the *fixed multiplier*, scales the embeddings throughout training.
 """
 
 # %%
@@ -568,7 +570,7 @@ plots.curves(
         }
         for name, arm in recipes.items()
     },
-    xlabel="RMS with which embeddings enter the stream",
+    xlabel="embeddings, as they enter the stream",
     ylabel="test loss (nats)",
     caption=f"Test loss at size {rung} against the RMS with which embeddings enter the stream, with tuned learning rates. The improvements in the second figure are differences of these losses. "
     "Embeddings of RMS 0.014 raise the losses of Pre-Norm and QKV-Pre the most, and those of HybridNorm and HybridNorm* less.",
@@ -578,7 +580,7 @@ plots.curves(
 
 # %% [markdown]
 r"""
-In the figure, embeddings of RMS $0.014$ raise the mean loss of every recipe. Two cards at size S say how much they raise Pre-Norm's loss, and whether they enlarge HybridNorm's improvement over Pre-Norm:
+In the figure, embeddings of RMS $0.014$ raise the mean loss of every recipe. Two cards at size S show how much they raise Pre-Norm's loss, and whether they enlarge HybridNorm's improvement over Pre-Norm:
 """
 
 # %%
@@ -586,8 +588,8 @@ ladder.improvement(climbed, "pre", "pre" + small_in).claim(
     "06-small-embeddings-cost-pre-norm",
     "> 0",
     "Small embeddings cost Pre-Norm.",
-    found="At size {rung}, Pre-Norm's test loss with embeddings of RMS 1 is {apart:.4f} nats {side} with embeddings that a fixed factor scales to RMS 0.014.",
-    source="derived above; this book's ladder, rung S",
+    found="At size {rung}, Pre-Norm's test loss with embeddings of RMS 1 is {apart:.4f} nats {side} with embeddings that a fixed multiplier scales to RMS 0.014.",
+    source="derived above; this book's grid of runs, size S",
     published="the authors' embeddings enter at RMS 0.014 (their code, width 2,048)",
 )
 
@@ -606,7 +608,7 @@ scatter = ladder.measure_scatter(climbed, first)
 
 
 def compare_costs(costs, over, arms):
-    """Compare two samples of what small embeddings cost, all of it at one model size."""
+    """Compare two samples of the cost of small embeddings, all at one model size."""
     left = [ladder.measure_tuning_left(climbed, first, arm, scatter.sd).size for arm in arms]
     share = 4 / len(arms)  # 1: a cost is one difference of two losses; 1/2: the mean of two
     spread = replace(scatter, sd=scatter.sd * math.sqrt(2 * share))
@@ -621,8 +623,8 @@ compare_costs(costs["hybrid"], costs["pre"], four).claim(
     "06-small-embeddings-make-the-lead",
     "> 0",
     "HybridNorm's improvement in test loss over Pre-Norm is larger if the embeddings are small.",
-    found="At size {rung}, HybridNorm's improvement over Pre-Norm with embeddings of RMS 1 is {apart:.4f} nats {side} with embeddings of RMS 0.014 ({n} seeds). With only the five later seeds, the difference (small minus large embeddings) is {later:+.4f} nats [{later_low:+.4f}, {later_high:+.4f}].",
-    source="derived above; this book's ladder, rung S",
+    found="At size {rung}, HybridNorm's improvement in test loss over Pre-Norm is {mean:.4f} nats larger with embeddings of RMS 0.014 than with RMS 1 ({n} seeds). With only the five seeds that we trained after seeing the first five, it is {later:.4f} nats larger [{later_low:.4f}, {later_high:.4f}].",
+    source="derived above; this book's grid of runs, size S",
     beside={
         "later": later,
         "later_low": later.compute_interval()[0],
@@ -633,10 +635,10 @@ compare_costs(costs["hybrid"], costs["pre"], four).claim(
 
 # %% [markdown]
 r"""
-Small embeddings raise Pre-Norm's loss, and raise it more than HybridNorm's. But one pair of recipes is thin evidence. The first five seeds gave us the idea, and the interval of the later five seeds, in the second card's sentence, hardly excludes zero.
+In a preliminary evaluation, embeddings that the multiplier keeps small raise Pre-Norm's loss. They raise it more than HybridNorm's. But one pair of recipes is thin evidence. We first saw this in five seeds, and the interval of the later five seeds (in the second card's sentence) barely excludes zero.
 
-So we take all four recipes, at both small RMS values.
-How much more do small embeddings cost the two recipes without a norm on the stream than the two recipes with one?
+So we compare all four recipes, at both small RMS values.
+How much more do small embeddings raise the loss without a norm on the stream than with one?
 """
 
 
@@ -659,33 +661,33 @@ less = {
     if entry
 }
 # %%
-by_rule = less["by the rule"][first]
+by_rule = less["by the authors' rule"][first]
 less["RMS 0.014"].claim(
     "06-a-norm-on-the-stream-saves-small-tokens",
     "> 0",
-    "Small embeddings raise the test loss of recipes without a norm on the stream more than that of recipes with one.",
-    found="At size {rung}, the increase in test loss caused by embeddings of RMS 0.014 in recipes with a norm on the stream is {apart:.4f} nats {side} in recipes without one. With embeddings by the authors' rule, the difference (without minus with) is {rule:+.4f} nats [{rule_low:+.4f}, {rule_high:+.4f}].",
-    source="derived above; this book's ladder, rung S",
+    "Embeddings that a fixed multiplier keeps small raise the test loss of recipes without a norm on the stream more than that of recipes with one.",
+    found="At size {rung}, embeddings of RMS 0.014 in place of RMS 1 raise the test loss by {mean:.4f} nats more in recipes without a norm on the stream than in recipes with one. Embeddings by the authors' rule raise it by {rule:.4f} nats more [{rule_low:.4f}, {rule_high:.4f}].",
+    source="derived above; this book's grid of runs, size S",
     beside={
         "rule": by_rule,
         "rule_low": by_rule.compute_interval()[0],
         "rule_high": by_rule.compute_interval()[1],
-        "second value": "embeddings by the rule",
+        "second value": "embeddings by the authors' rule",
     },
 )
 
 # %% [markdown]
 r"""
-Small embeddings cost most in the two recipes without a norm on the stream. As long as a fixed multiplier keeps embeddings small, the norm does not make them better than large ones: it *repairs* at least a part of the damage, the increase in loss due to small embeddings. If embeddings are multiplied by $\sqrt d$, or normalized, there is less to repair.
+Small embeddings cost most in the two recipes without a norm on the stream. The norm *repairs* at least a part of this damage, but gives small embeddings no advantage: with a fixed multiplier, no recipe's loss is detectably lower than at RMS 1. If embeddings enter at RMS 1, multiplied by $\sqrt d$ or normalized, there is less to repair.
 
 The cosine in the slider's figure does not predict the order of the two recipes with a norm on the stream. HybridNorm\* preserves less of a small embedding than
 HybridNorm does, and yet we did not find its loss to be higher.
 
 ### Small embeddings that can grow
 
-Does this repair explain the improvement at 550 million parameters? Table 4 speaks against it: by the code's rule its embeddings enter small, and yet the norm on the stream brought nothing.
+Does this repair explain the improvement at 550 million parameters? Table 4 speaks against it: by the code's rule its embeddings enter small, and yet the norm on the stream brought no improvement on top of norms inside attention.
 
-But the paper's embeddings are drawn small and can grow, whereas ours are multiplied by a fixed number. So we also trained the four recipes with small embeddings that can grow. Their weights are drawn $0.014$ times as large as those of our embeddings of RMS 1, and the only multiplier is $\sqrt d$. At step 0 the network is the one with the small fixed multiplier. Only its training differs.
+But the paper's embeddings are drawn small and can grow, whereas ours have a fixed multiplier. So we also trained the four recipes with small embeddings that can grow. Their weights are drawn $0.014$ times as large as those of our embeddings of RMS 1, and the only multiplier is $\sqrt d$. At step 0 these networks and those with the fixed multiplier compute the same outputs. They differ only in training.
 """
 
 
@@ -705,8 +707,8 @@ ladder.improvement(climbed, "hybrid" + growing, "pre" + growing).claim(
     beside={
         "hybrid": size_at_the_end("hybrid" + growing),
         "pre": size_at_the_end("pre" + growing),
-        "second value": "of the size drawn, none",
-        "control": "tokens multiplied by 0.014",
+        "second value": "no other RMS was tried",
+        "control": "embeddings multiplied by 0.014",
     },
 )
 # %%
@@ -714,27 +716,27 @@ ladder.improvement(climbed, "hybrid*" + growing, "qkv-pre" + growing).claim(
     "06-star-ahead-where-tokens-grow",
     "> 0",
     "Where embeddings are drawn at RMS 0.014 and can grow, HybridNorm* ends below QKV-Pre.",
-    found="At size {rung}, with embeddings drawn at RMS 0.014 that can grow, the test loss of HybridNorm* is {apart:.4f} nats {side} that of QKV-Pre.",
+    found="At size {rung}, with embeddings drawn at RMS 0.014 and free to grow, the test loss of HybridNorm* is {apart:.4f} nats {side} that of QKV-Pre.",
     source="this book, a forecast",
-    published="19.85 against 19.96 (C4 perplexity): 0.006 nats below",
-    beside={"second value": "of the size drawn, none", "control": "tokens multiplied by 0.014"},
+    published="19.85 and 19.96 (C4 perplexity): 0.006 nats",
+    beside={"second value": "no other RMS was tried", "control": "embeddings multiplied by 0.014"},
 )
 # %%
 ladder.improvement(climbed, "hybrid" + growing, "hybrid").claim(
     "06-hybrid-gains-where-tokens-grow",
     "> 0",
     "HybridNorm reaches a lower test loss with embeddings drawn at RMS 0.014 than with embeddings drawn at RMS 1.",
-    found="At size {rung}, with embeddings drawn at RMS 0.014 that can grow, HybridNorm's test loss is {apart:.4f} nats {side} its loss with embeddings drawn at RMS 1. For Pre-Norm, the difference (its loss with large embeddings minus that with small ones) is {plain:+.4f} nats.",
+    found="At size {rung}, with embeddings drawn at RMS 0.014 and free to grow, HybridNorm's test loss is {apart:.4f} nats {side} its loss with embeddings drawn at RMS 1. For Pre-Norm, the loss with small embeddings minus that with large ones is {plain:+.4f} nats.",
     source="seen in the runs of the cards above",
     beside={
-        "plain": ladder.improvement(climbed, "pre" + growing, "pre")[first],
-        "second value": "of the size drawn, none",
+        "plain": ladder.improvement(climbed, "pre", "pre" + growing)[first],
+        "second value": "no other RMS was tried",
     },
 )
 
 # %% [markdown]
 r"""
-The next table lists the improvement at each step for embeddings of RMS 1, for small ones that are multiplied by a fixed number, and for small ones that can grow:
+The next table lists the improvement at each step for embeddings of RMS 1, for small ones with a fixed multiplier, and for small ones that can grow:
 """
 
 # %%
@@ -751,12 +753,12 @@ plots.table(
 
 # %% [markdown]
 r"""
-The embeddings do grow: after training they enter with an RMS near 1 or above, as the first of this section's three cards says. HybridNorm's loss is still lower than Pre-Norm's, so HybridNorm's improvement does not need the fixed multiplier.
+The embeddings do grow: after training they enter with an RMS near 1 or above, as the first of this section's three cards says. In this preliminary evaluation HybridNorm's loss is still lower than Pre-Norm's, so its improvement does not seem to need the fixed multiplier.
 
-But the parts of the improvement differ even more from the published ones. In the paper, the norm on the stream brought nothing. Here, judging by the means, it accounts for the whole improvement. So the fixed multiplier does not explain why our table and the paper's disagree.
-[How we know](06_hybridnorm.ipynb#how-we-know) lists other differences. One more is that our embeddings are multiplied by $\sqrt d$, so a step of Adam moves them $\sqrt d$ times as far. We tested none of these differences with embeddings that grow.
+But if the embeddings can grow, the single steps agree with the published ones even less. In the paper, the norm on the stream brought no improvement on top of norms inside attention. Here, judging by the means, it accounts for the whole improvement. So the fixed multiplier does not explain why our table and the paper's disagree.
+[How we know](06_hybridnorm.ipynb#how-we-know) lists other differences. One more: our embeddings are multiplied by $\sqrt d$, so a step of Adam moves them $\sqrt d$ times as far. We tested none of these differences with embeddings that grow.
 
-How much small embeddings cost Pre-Norm depends on the fixed multiplier. With the multiplier, Pre-Norm's mean loss is higher than with embeddings of RMS 1. If the small embeddings can grow, it is not higher: the last number in the third card's sentence (the loss with large embeddings minus that with small ones) is not negative.
+The cost of small embeddings for Pre-Norm depends on the fixed multiplier. With the multiplier, Pre-Norm's mean loss is higher than with embeddings of RMS 1. If the small embeddings can grow, its mean loss is no higher, as the last number of the third card shows.
 
 We had not expected the main result of the third card. With embeddings that are drawn small and can grow, HybridNorm reaches a lower loss than with embeddings of RMS 1, and the difference is larger than that between most recipes of this book. We do not know why.
 """
@@ -770,7 +772,7 @@ lab.train_live(Experiment(ladder.configure_run(drowned, 0.00562, 0, ladder.LOOKS
 r"""
 ### Other initializations
 
-Does HybridNorm's improvement depend on the initial weights? The paper's Table 3 has two recipes and three initializations, with one run each. The *Normal* initialization draws all matrices with one standard deviation. *Depth-Scaled* draws the output matrices of layer $\ell$ smaller by a factor of $\sqrt{2\ell}$, and *Megatron* draws those of all layers smaller by one and the same factor. We trained the same two recipes from three initializations as well, with Xavier's in place of Normal. The next figure compares our runs with that table.
+Does HybridNorm's improvement depend on the initial weights? The paper's Table 3 has two recipes and three initializations, with one run each. The *Normal* initialization draws all matrices with one standard deviation. *Depth-Scaled* draws the output matrices of layer $\ell$ smaller by a factor of $\sqrt{2\ell}$, and *Megatron* draws those of all layers smaller by one common factor. We trained the same two recipes from three initializations as well, with Xavier's in place of Normal:
 """
 
 # %%
@@ -791,7 +793,7 @@ plots.dots(
     xlabel="HybridNorm's improvement over Pre-Norm in test loss (nats)",
     threshold={"Pre-Norm": 0.0},
     caption="HybridNorm's improvement over Pre-Norm (Pre-Norm's test loss minus HybridNorm's) for several initializations. Each published value is from one run per recipe. "
-    "Ours are from several seeds, with tuned learning rates and embeddings of RMS 1. Of our three intervals, only the one for Xavier's initialization excludes zero: with that initialization, HybridNorm's loss is higher than Pre-Norm's.",
+    "Ours are from several seeds, with tuned learning rates and embeddings of RMS 1. Of our three intervals, only the one for Xavier's initialization (a preliminary evaluation) excludes zero: with it, HybridNorm's loss is higher than Pre-Norm's.",
     provenance=lab.provenance(climbed.where(arm=["pre", "hybrid", *starts], stage="final")),
 ).named("first-weights")  # fmt: skip
 
@@ -810,38 +812,38 @@ ladder.improvement(climbed, "hybrid, xavier", "pre, xavier").claim(
     "< 0",
     "From Xavier's weights HybridNorm ends above Pre-Norm.",
     found="At size {rung}, with Xavier's initial weights and tuned learning rates, HybridNorm's test loss is {apart:.4f} nats {side} Pre-Norm's.",
-    source="this book's ladder, rung S",
+    source="this book's grid of runs, size S",
 )
 
 # %% [markdown]
 r"""
-From Xavier's weights HybridNorm's loss is higher than Pre-Norm's, and from depth-scaled ones the interval contains zero. In the paper's Table 3, too, the sign changes:
+In a preliminary evaluation, HybridNorm's loss from Xavier's weights is higher than Pre-Norm's; from depth-scaled weights the interval contains zero. In the paper's Table 3 the improvement's sign changes with the initialization:
 
 | perplexity on C4 in Table 3 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) | Normal | Depth-Scaled | Megatron |
 | --- | --: | --: | --: |
 | Pre-Norm | 20.29 | 20.49 | 20.44 |
 | HybridNorm | 20.44 | 20.40 | 20.00 |
 
-But in Table 4 Pre-Norm has 20.30, not 20.44. Section 4.4 of the paper explains this difference: for Table 4 each
-of the two recipes was given the initialization that suits it, Pre-Norm the Normal one and HybridNorm Megatron's ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The initialization of the other rows is not stated. So the
-first step of Table 4, from Pre-Norm to QKV-Pre, may change the initialization as well as the norms.
+HybridNorm's 20.00 in Table 4 is from the Megatron column, but Pre-Norm's 20.30 is not. Section 4.4 of the paper explains why: for Table 4 each
+of the two recipes was given the initialization that suits it, Normal for Pre-Norm and Megatron's for HybridNorm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The initialization of the other rows is not stated. So the
+first step of Table 4, from Pre-Norm to QKV-Pre, may change the initialization, too.
 
-For HybridNorm alone the change from Normal to Megatron's weights, from 20.44 to 20.00, brings more than
+For HybridNorm alone the change from Normal to Megatron's weights lowers the perplexity from 20.44 to 20.00. This is more than
 its whole improvement over Pre-Norm in Table 4, from 20.30 to 20.00 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [both tables in one](E_hybridnorm.ipynb#table-3-first-weights).
 
 ### Twelve blocks
 
 In Table 5 the models have 29 layers instead of 16. Post-Norm diverges, and the perplexities are 19.88 for Pre-Norm, 19.67 for HybridNorm and 19.52 for HybridNorm\*
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The paper's Table 7 says that they all start from Megatron's weights, and section 4.4 says Normal for Pre-Norm. None starts from Xavier's. Is it the recipe that lets deep models train, or is it the
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). According to the paper's Table 7 they all start from Megatron's weights; according to section 4.4 Pre-Norm starts from Normal ones. None starts from Xavier's. Is it the recipe that lets deep models train, or the
 initialization?
 
-We trained twelve blocks for a hundred steps at one learning rate, from Xavier's weights and from Megatron's. So short a training cannot rank the recipes. It does show which models start to learn and which are *stuck*: their loss stays at that of letter frequencies (a predictor that knows only how often each character occurs), as Post-Norm's did in chapter 02.
-Only longer training can tell a stuck model from a late one, so we also trained Post-Norm and HybridNorm for four times as many steps.
+We trained twelve blocks for a hundred steps at one learning rate, from Xavier's weights and from Megatron's. Such short training cannot rank the recipes. It does show which models start to learn and which are *stuck*: at the end, their loss is still that of the unigram baseline, which knows only letter frequencies, as Post-Norm's was in chapter 02.
+Only longer training can show whether a stuck model is merely late, so we also trained Post-Norm and HybridNorm for four times as many steps.
 
 | question | choices | ours |
 | --- | --- | --- |
-| Twelve blocks, a hundred steps from Xavier's weights: are more HybridNorm models stuck than QKV-Pre models? <!-- 06-deep-hybrid-gets-stuck-from-xavier --> | fewer; <!-- -0.2 --> as many; <!-- 0.2 --> more | <details><summary>show</summary>From Xavier's weights twelve blocks of HybridNorm are *stuck*: after a hundred steps they still predict letter frequencies, as Post-Norm does; QKV-Pre does not.</details> |
-| And after four hundred steps: how many HybridNorm models are stuck? <!-- 06-deep-hybrid-is-late-not-stuck --> | about as many as after a hundred; <!-- 0.2 --> clearly fewer | <details><summary>show</summary>Those blocks are only late: after four hundred steps they are no longer stuck.</details> |
+| With twelve blocks, after a hundred steps from Xavier's weights, are more HybridNorm models stuck than QKV-Pre models? <!-- 06-deep-hybrid-gets-stuck-from-xavier --> | fewer; <!-- -0.2 --> as many; <!-- 0.2 --> more | <details><summary>show</summary>From Xavier's weights twelve blocks of HybridNorm are *stuck*, as Post-Norm is: after a hundred steps they still predict letter frequencies. QKV-Pre is not stuck.</details> |
+| After four hundred steps, how many HybridNorm models are stuck? <!-- 06-deep-hybrid-is-late-not-stuck --> | about as many as after a hundred; <!-- 0.2 --> clearly fewer | <details><summary>show</summary>HybridNorm merely starts late: after four hundred steps its models are no longer stuck.</details> |
 """
 
 # %%
@@ -873,14 +875,13 @@ plots.dots(
     {name: part.values("test.loss") for name, part in deep.items()},
     xlabel="test loss after a hundred steps (nats)",
     reference={"letter frequencies": letters},
-    caption="Test loss of models of twelve blocks after a hundred steps at one learning rate, by recipe and initialization. With Xavier's weights, HybridNorm, Post-Norm and most runs of HybridNorm* still have "
-    "the loss of letter frequencies. With Megatron's weights, they all learn.",
+    caption="Test loss of models of twelve blocks after a hundred steps at one learning rate, by recipe and initialization. With Xavier's weights, HybridNorm, Post-Norm and most runs of HybridNorm* still have the loss of a model that knows only letter frequencies. With Megatron's weights, every run learns.",
     provenance=lab.provenance(*deep.values()),
 ).named("twelve-blocks")
 
 # %% [markdown]
 r"""
-We count a run as stuck if its loss is less than a tenth of a nat below that of letter frequencies. The table also gives the counts for two other thresholds:
+We count a run as stuck if its loss is less than a tenth of a nat below that of the unigram baseline. The table also covers two other thresholds:
 """
 
 # %%
@@ -911,14 +912,14 @@ stuck = {name: count_stuck(part) for name, part in deep.items()}
 (stuck["HybridNorm, xavier"] - stuck["QKV-Pre, xavier"]).claim(
     "06-deep-hybrid-gets-stuck-from-xavier",
     "> 0",
-    "After a hundred steps with Xavier's initial weights, models of twelve HybridNorm blocks are stuck at the loss of letter frequencies more often than models of twelve blocks without HybridNorm's norm on the stream.",
+    "After a hundred steps with Xavier's initial weights, models of twelve HybridNorm blocks are stuck at the loss of letter frequencies more often than models of twelve QKV-Pre blocks.",
     found="With twelve blocks, after a hundred steps with Xavier's initial weights, {k} of {n} HybridNorm runs and {other_k} of {other_n} QKV-Pre runs are stuck at the loss of letter frequencies. With Megatron's weights, {mild} of {n} HybridNorm runs are stuck.",
     source="this chapter; the abstract of Zhuo et al. 2025, arXiv 2503.04598, speaks of the recipe alone",
     published="from the authors' weights: stable at 29 layers",
     beside={
         "mild": stuck["HybridNorm, megatron"].estimate.k,
-        "second value": "three cuts",
-        "last step": "with 400 steps it goes away (next card)",
+        "second value": "three thresholds",
+        "last step": "with 400 steps no HybridNorm run is stuck (next card)",
         "control": "QKV-Pre, the same rate and steps",
     },
 )
@@ -931,25 +932,25 @@ stuck = {name: count_stuck(part) for name, part in deep.items()}
     source="two runs of a referee of this book, repeated with the chapter's seeds",
     beside={
         "post": count_stuck(long["Post-Norm, xavier"]).estimate.k,
-        "last step": "the loss at the end of 400 steps, at three cuts",
+        "last step": "the loss after 400 steps, at three thresholds",
         "control": "Post-Norm, the same rate and steps",
     },
 )
 
 # %% [markdown]
 r"""
-So from Xavier's weights a deep HybridNorm starts to learn late, but it does start. After a hundred steps, late and stuck runs look the same. QKV-Pre,
+So from Xavier's weights a deep HybridNorm starts to learn late, but it does start. A stuck run may merely be late. QKV-Pre,
 which differs from HybridNorm only in the norm on the stream, starts in time. Post-Norm is the control: in four hundred steps it hardly learns at this rate, and the number of its runs that count as stuck depends on the threshold.
 
-These runs have limits. All are at one learning rate. The longer runs stretch warm-up and decay as well, so they are not the short runs continued. And a late start is not instability: a few hundred steps cannot show whether a deep HybridNorm stays stable.
+All these runs are at one learning rate. The longer runs stretch warm-up and decay as well, so they are not the short runs continued. And a late start is not instability: a few hundred steps cannot show whether a deep HybridNorm stays stable.
 
 ### The paper's own explanation: gradients
 
-The paper explains HybridNorm by its gradients. It takes one head and bounds the derivative of its output with respect to each matrix. (Appendix E has the two lemmas and the theorem, whose early version lost a factor:
-[Appendix A](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem).) The paper reads its bounds as follows: with norms on queries, keys and values, a gradient depends only on its own matrix and $W_O$.
+The paper explains HybridNorm by its gradients. It takes one head and bounds the derivative of its output with respect to each matrix. (The two lemmas and the theorem are in
+[appendix E](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem). In the early version the theorem lacks a factor.) The paper reads its bounds as follows: with norms on queries, keys and values, the gradient of a matrix depends only on that matrix and $W_O$.
 
-That is true of the bounds, but not of the gradient itself. It contains the attention weights, and these
-depend on both $W_Q$ and $W_K$. The output, however, is invariant to the *scale* of $W_Q$, $W_K$ or $W_V$. Two equations follow. Chapter 04 derives them for queries, and they also hold with
+That is true of the bounds, but not of the gradient itself. The gradient contains the attention weights, and these
+depend on both $W_Q$ and $W_K$. The output, however, is invariant to the *scale* of $W_Q$, $W_K$ or $W_V$. Two equations follow. Chapter 04 derives them for queries. They also hold for keys and values, with
 many heads, a mask and rotation:
 
 $$\langle W, \nabla_W\mathcal L\rangle = 0, \qquad \nabla\mathcal L(tW) = \tfrac1t\,\nabla\mathcal L(W) \quad (t > 0).$$
@@ -987,8 +988,8 @@ exact(abs(cosine), tolerance=1e-10).claim(
 r"""
 ## Where it goes wrong
 
-**The skip of the second half.** If you type $Y + \mathrm{FFN}(N(Y))$ instead of $N(Y) + \mathrm{FFN}(N(Y))$, you train QKV-Pre and call it HybridNorm. The loss
-looks healthy: it is that of QKV-Pre, the second point of the second figure.
+**The skip of the feed-forward sublayer.** If you type $Y + \mathrm{FFN}(N(Y))$ instead of $N(Y) + \mathrm{FFN}(N(Y))$, you train QKV-Pre and call it HybridNorm. The loss
+looks healthy, because it is QKV-Pre's loss.
 
 **The pseudo-code.** Algorithm 1 (early version) splits the projections into `q, k, v` and writes `q, k, v = q.view(b, s, h, dk)`. Typed as printed, this line
 unpacks the *queries* along the batch dimension. Unless the batch has exactly three examples, Python raises an error. With three, example 0 serves as queries, example 1 as keys, and example 2 as values.
@@ -1033,13 +1034,13 @@ exact((typed(other) - typed(batch))[0].abs().max(), tolerance=1).claim(
 
 # %% [markdown]
 r"""
-**The name** is easily misread: as $N(Y + \mathrm{FFN}(Y))$ in the second half, or, as [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) describe it, as whole *blocks* that alternate. (In the check below these are Pre-Norm and Post-Norm blocks in turn.)
+**The name HybridNorm** is easily misread. It suggests $N(Y + \mathrm{FFN}(Y))$ in the feed-forward sublayer. [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) even describe HybridNorm as whole *blocks* that alternate. (The check below builds Pre-Norm and Post-Norm blocks in turn.)
 
-**HybridNorm\*** is an
-override on the command line of the authors' code. Without it, the code's configuration trains plain HybridNorm. In your own code, pass each block its index: otherwise every block is built like the
+**HybridNorm\*** is
+a command-line option of the authors' code. Without this option, the code's configuration trains plain HybridNorm. In your own code, pass each block its index: otherwise every block is built like the
 first one.
 
-Three mistakes are typical of the **norms inside attention**: they run over the full width and not over each head, they come after the rotation and not before it, or the values have none.
+Three mistakes are typical of the **norms inside attention**: they run over the full width instead of each head, they come after the rotation instead of before it, or the values have no norm.
 
 We give the book's checker eight wrong blocks, and tell it which recipe each is meant to be:
 """
@@ -1070,7 +1071,7 @@ wrong = {
     "the star everywhere": (built(lambda i: "pre-qkv-pre"), "hybrid*", {**star, "index": 2}),
     "norms over the full width": (built(plain, "qkv rms width"), "hybrid", own),
     "norms after the rotation": (built(plain, "qkv rms after-rope"), "hybrid", own),
-    "values not normed": (built(plain, "qk rms"), "hybrid", own),
+    "values not normalized": (built(plain, "qk rms"), "hybrid", own),
 }  # fmt: skip
 reports = {name: check.block(given, asked, **more) for name, (given, asked, more) in wrong.items()}
 exact(sum(not report.ok for report in reports.values())).claim(
@@ -1086,7 +1087,7 @@ r"""
 ## Exercises
 
 **2 (by hand).** Embeddings and outputs have the same small RMS at first: $c = w$. What is the cosine of stream and embedding after twelve sublayers under Pre-Norm,
-and under HybridNorm, by the two formulas above? And how many times larger must $c$ be for Pre-Norm to keep as much as HybridNorm does at $c = w$?
+and under HybridNorm, by the two formulas above? And how many times as large as $w$ must $c$ be for Pre-Norm to keep as much as HybridNorm does at $c = w$?
 """
 
 # %% tags=["exercise"]
@@ -1130,7 +1131,7 @@ the same normalized queries without the input norm. The same holds for keys and 
 </details>
 
 **4 (open).** Post-Norm has two norms on the stream in a block. How much do small embeddings cost it? (The cell uses the learning rate that was tuned for Post-Norm with embeddings of RMS 1.) Predict an answer from the formula for the cosine of stream and embedding, then run three
-seeds, each of which takes a minute or so.
+seeds, each of which takes about a minute.
 """
 
 # %% tags=["exercise"]
@@ -1147,7 +1148,7 @@ r"""
 
 ### The setting, line by line
 
-The next table compares our settings with those of the paper's Table 7 and those of the released code. That code is [commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805), with the configuration of the
+The next table compares our settings with those of the paper's Table 7 and of the released code. That code is [commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805), with the configuration of the
 dense model of 1.2 billion parameters. It does not contain the configurations of the models in Table 4.
 """
 
@@ -1159,7 +1160,7 @@ lines = [
     ("AdamW: betas, weight decay, clipping", "0.9 and 0.95, 0.1, 1", "the same; gains decayed, embeddings not", f"{trained.betas[0]:g} and {trained.betas[1]:g}, {trained.weight_decay:g}, {trained.clip:g}"),
     ("learning rate, its decay", "3e-4 for every row, cosine to 3e-5", "the same", f"tuned for each recipe, {trained.schedule} to {trained.final_lr:.0%}"),
     ("tokens in all, per step, in warm-up", "400B, 4.2M, 8.4B", "1,000B, 4.2M, 8.4B", f"{read / 1e6:.1f}M, {run.data.batch * run.data.time}, a tenth of all"),
-    ("initialization", "Megatron (table), Normal (text), one of each (4.4), standard deviation 1/√(2.5 d), cut at 3", "`full_megatron`, 0.013975, cut at 3: the same at d = 2048", "Megatron's, 1/√(2.5 d), cut at 3"),
+    ("initialization", "Table 7: Megatron. Text: Normal. Section 4.4: one for each recipe. Standard deviation 1/√(2.5 d), cut at 3", "`full_megatron`, 0.013975, cut at 3: the same at d = 2048", "Megatron's, 1/√(2.5 d), cut at 3"),
     ("embeddings enter at RMS", "not said", "0.014, drawn with this RMS", f"1, {ladder.build_base_run(rung, small[4]).model.embedding_size:g}, 0.014, by a fixed multiplier"),
     ("output matrix", "not said", "tied to the embedding", "not tied"),
     ("base of the rotation", "500,000", "the same", "10,000"),
@@ -1179,7 +1180,8 @@ These results of the paper are beyond the range of our models:
 | Table 4 | QK-Post diverges | it may diverge at any of the 95,367 steps that 400 billion tokens take; [ours has 3,200](E_hybridnorm.ipynb#table-4-sixteen-placements) |
 | Table 2 | HybridNorm\* is better in a mixture of experts of 6.9B: average 66.12 against 64.95 | size; a small mixture is in [appendix E](E_hybridnorm.ipynb#a-mixture-of-experts) |
 | Table 5 | HybridNorm\* has 19.52 at 29 layers | 29 layers; twelve and 24 blocks are in [appendix E](E_hybridnorm.ipynb#table-5-depth) |
-| version 4 | 7B: the paper's recipe, with one more norm, has a loss of 2.430, and Pre-Norm has 2.469. 1.2B: averaged over benchmarks, plain HybridNorm has 59.18, *below* Pre-Norm's 59.56, and HybridNorm\* has 60.67 | size, benchmarks |
+| version 4, 7B | the paper's recipe, with one more norm, has a loss of 2.430, and Pre-Norm has 2.469 | size |
+| version 4, 1.2B | averaged over benchmarks, plain HybridNorm has 59.18, *below* Pre-Norm's 59.56, and HybridNorm\* has 60.67 | size, benchmarks |
 """
 
 # %% [markdown]
@@ -1187,34 +1189,34 @@ r"""
 ## What you now know
 
 - **Which change accounts for the improvement?** In the published table, the norms inside attention account for $\ln(20.30/19.96) = 0.017$ of $\ln(20.30/19.85) = 0.022$ nats
-  ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)), unless that step changed the initialization, too. The other two steps are about as small as the difference between two rows that can compute the same functions. <!-- derived -->
-- With large embeddings, in our small models, the norms inside attention account for it, too. QKV-Pre, which has all three of them and no norm on the stream, reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to that. HybridNorm's loss is lower than Pre-Norm's at size M, and at size S the interval contains zero. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
-- With embeddings that a fixed factor keeps small, the norm on the stream accounts for a part of the improvement: it recovers some of the loss that they cost. Both small RMS values show this, at size S only (we trained no larger model with small embeddings). The runs do not settle how much each step contributes. The embedding can be repaired instead.
+  ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)), unless that step changed the initialization, too. The next two steps (to HybridNorm and HybridNorm\*) are about as small as the difference between two rows that can compute the same functions. <!-- derived -->
+- With large embeddings, in our small models, the norms inside attention lower the loss: QKV-Pre, which has all three and no norm on the stream, reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to that. HybridNorm's loss is lower than Pre-Norm's at size M, and at size S the interval contains zero. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
+- With embeddings that a fixed multiplier keeps small, the norm on the stream accounts for a part of the improvement: it undoes a part of the increase in loss that such embeddings cause. We see this at both small RMS values, at size S only (we trained no larger model with small embeddings). The runs do not settle how much each step contributes. One can enlarge the embeddings instead.
   <!-- 06-small-embeddings-cost-pre-norm 06-a-norm-on-the-stream-saves-small-tokens -->
 - Embeddings that are drawn small and can grow do grow. In a preliminary evaluation at size S HybridNorm's loss is still lower than Pre-Norm's. It is also lower than HybridNorm's own loss with large embeddings, so the way in which embeddings enter is a part of the recipe. We tried one RMS.
   <!-- 06-hybrid-ahead-where-tokens-grow 06-star-ahead-where-tokens-grow 06-hybrid-gains-where-tokens-grow -->
 - **Why?** We think that a norm on the stream enlarges a small token before later outputs drown it. But HybridNorm\* keeps less of the token than HybridNorm does, and we did not find its loss to be higher, so this may not be the whole reason. <!-- derived -->
-- **Would HybridNorm be better in another setting?** Not from every initialization. From Xavier's weights, in a preliminary evaluation at size S, its loss is higher than Pre-Norm's, and in the paper's Table 3, too, the sign changes with the initialization. <!-- 06-hybrid-behind-from-xavier 06-depth-scaled-lead -->
+- **Would HybridNorm be better in another setting?** Not from every initialization. From Xavier's weights, in a preliminary evaluation at size S, its loss is higher than Pre-Norm's, and in the paper's Table 3 the sign changes with the initialization. <!-- 06-hybrid-behind-from-xavier 06-depth-scaled-lead -->
 - Nor is HybridNorm better at every depth. With embeddings of RMS 1 and width 32 we detect no improvement at six or twelve blocks. At 24 blocks, trained on only 5.4 characters per parameter, the losses of both HybridNorm and HybridNorm\* are higher than Pre-Norm's ([appendix E](E_hybridnorm.ipynb#table-5-depth)). <!-- 06-each-at-its-own -->
 - One learning rate for all favours the recipes that it suits. Ask of every ranking: from which initialization,
   with which embeddings, at which learning rates, and with how many runs per row? <!-- derived -->
 - Attention with its own norms is invariant to the scale of its input. So some rows of the table can compute the same functions, and their differences show how little a single run per row can tell. <!-- 06-rows-that-are-one-function -->
-- The gradient of $W_Q$, $W_K$ or $W_V$ is orthogonal to the matrix, so the size of the matrix acts like a learning rate. This is one reason why a ranking depends on initialization and learning rate. <!-- 06-gradient-is-orthogonal -->
-- From Xavier's weights twelve blocks of HybridNorm start to learn late. After 100 steps they look stuck, but after 400 steps they do not. Train longer before you call a run stuck. <!-- 06-deep-hybrid-gets-stuck-from-xavier 06-deep-hybrid-is-late-not-stuck -->
+- The gradient of $W_Q$, $W_K$ or $W_V$ is orthogonal to the matrix, and smaller if the matrix is larger. So a larger matrix turns more slowly, as at a lower learning rate. This is one reason why a ranking depends on initialization and learning rate. <!-- 06-gradient-is-orthogonal -->
+- With Xavier's weights, HybridNorm with twelve blocks starts to learn late. After 100 steps it is stuck, but after 400 steps it is not. Train longer before you conclude that a run never starts. <!-- 06-deep-hybrid-gets-stuck-from-xavier 06-deep-hybrid-is-late-not-stuck -->
 - Pseudo-code is not code: type it in, and run a check on it. <!-- 06-printed-code-mixes-examples 06-mistakes-are-caught -->
 
 ## To carry away
 
 - **Equations.** $Y = X + \mathrm{MHA}_{QKV}(X)$ with norms on queries, keys and values; $X' = N(Y) + \mathrm{FFN}(N(Y))$.
 - **Variant.** HybridNorm\*: the first block has Pre-Norm's input norm, too, and Pre-Norm's feed-forward sublayer.
-- **When to use it.** First let small embeddings grow, or enlarge them. If they still enter with a small RMS, try HybridNorm, and compare it with QKV-Pre, which has the same attention. With such embeddings we trained our smallest size only.
-- **Cost.** It adds three small norms in attention.
+- **When to use it.** Train HybridNorm and QKV-Pre, which has the same attention, at your size and initialization, and use HybridNorm if its loss is lower. Let small embeddings grow: a fixed multiplier that kept them at RMS $0.014$ raised every recipe's mean loss. With small embeddings we trained our smallest size only.
+- **Cost.** HybridNorm has three small norms inside attention, in place of the one before attention.
 
 | symptom | cause | remedy |
 | --- | --- | --- |
-| it trains like QKV-Pre | the skip of the second half starts from $Y$ | $N(Y) + \mathrm{FFN}(N(Y))$: both read the normalized stream |
-| a deep model stays at letter frequencies for long | Xavier's weights | Megatron's weights |
-| its improvement over Pre-Norm shrinks or changes sign | large embeddings, or Xavier's weights | report initialization and size of the embeddings with the improvement |
+| HybridNorm trains like QKV-Pre | the feed-forward sublayer's skip starts from $Y$ | $N(Y) + \mathrm{FFN}(N(Y))$: both read the normalized stream |
+| the loss of a deep model stays at that of the unigram baseline for long | Xavier's weights, with a norm on the stream | Megatron's weights |
+| HybridNorm's improvement over Pre-Norm shrinks or changes sign | large embeddings, or Xavier's weights | report initialization and size of the embeddings with the improvement |
 
 ## References
 
