@@ -18,7 +18,7 @@ Where does the S come from, and can one curve for all tokens do the work of a no
 
 - The S comes from the tokens. Each token has a straight line of its own. Tokens of different size have lines of different slope, and many such lines together look like an S.
 - A curve that is the same for all tokens does half of a norm's work: its output is bounded. It does not do the other half: its output depends on the scale of its input.
-- On text, at the one small size that we trained, DyT's loss is higher than that of a norm, and, in a preliminary evaluation, even than that of the same model with every norm removed. On images it still trains at a learning rate at which our model without norms fails.
+- On text, at the one small size that we trained, DyT's loss is higher than that of a norm. In a preliminary evaluation it is higher even than that of the same model with every norm removed. On images it still trains at a learning rate at which our model without norms in its blocks fails.
 
 </details>
 """
@@ -70,7 +70,7 @@ def mixture(s, tokens=400, width=256):
 def draw(s):
     """Draw layer norm's map over such tokens."""
     told = describe("layer", nn.LayerNorm(256).double(), mixture(s))
-    title = {f"layer norm, one token in ten {s} times as wide": told}
+    title = {f"layer norm, one token in ten {s} times as large": told}
     return plots.norm_curves(title, caption="Points: single entries. Lines: single tokens.")
 
 
@@ -80,9 +80,9 @@ plots.explore(
     "spread-of-wild-tokens",
     start=8,
     label="size of one token in ten",
-    caption="Output of one layer norm against its input, on a batch in which one token in ten is larger. The slider sets how much larger. At size 1 the map over all tokens is a line. At larger sizes it flattens at both ends. "
-    "Lines: three single tokens. Here and below, half of the points are the most extreme entries, so that the ends can be seen, and half are evenly spaced in rank. "
-    "The bend is the slope at the ends divided by the slope in the middle. It is 1 for a line and smaller for an S.",
+    caption="Output of one layer norm against its input, on a batch in which one token in ten is larger than the others, by the factor on the slider. At 1 the map over all tokens is a line. At larger factors it flattens at both ends. "
+    "Lines: three single tokens. Here and below we draw only some of the entries: the most extreme ones and as many others, evenly spaced in rank. "
+    "The bend (lower right) is the slope at the ends divided by the slope in the middle. It is 1 for a line and smaller for an S.",
 )
 
 # %% [markdown]
@@ -93,9 +93,9 @@ DyT replaces a norm by a curve,
 
 $$\mathrm{DyT}(x) = \gamma\odot\tanh(\alpha x) + \beta,$$
 
-with one learned number $\alpha$ per layer. Its authors report parity with norms from image models to language models of 70 billion parameters.
+with one learned number $\alpha$ per layer. Its authors report parity with norms in models that range from image models to language models of 70 billion parameters.
 
-Take two tokens, the second ten times the first. What is the output of each map? ($\alpha = \tfrac12$, gain 1, shift 0.)
+Take two tokens, the second ten times the first. What is the output of each map in the next table? ($\alpha = \tfrac12$, gain 1, shift 0.)
 """
 
 # %%
@@ -116,7 +116,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-Layer norm is invariant to the factor of ten. DyT is not: for the small token it keeps the order of sizes (3 to 1 becomes 2 to 1), and for the large token little more than the
+Layer norm is invariant to the factor of ten. DyT is not: for the small token it keeps the order of sizes (3 to 1 becomes 2 to 1), and for the large token it keeps little more than the
 signs. But both are **bounded**. With gain 1 no entry of DyT exceeds 1, and no entry of layer norm exceeds $\sqrt{d-1}$, for $d$ channels. (The outputs sum to 0, and their squares sum to $d$. If one entry is $y$, the other $d-1$ sum to $-y$, so their squares sum to at least $y^2/(d-1)$. Hence $y^2 + y^2/(d-1) \le d$.) DyT's authors say that the essential part is the squashing of extreme values. The last rows of the table, Derf and BHyT, are explained below.
 
 ## Where the S comes from
@@ -129,9 +129,9 @@ $$\mathbb E[\,y \mid x\,] = x\cdot \mathbb E[\,1/\sigma \mid x\,].$$
 
 The second factor averages over the tokens *that have an entry at $x$*. Near zero every token has entries. Far out only tokens with a large
 $\sigma$ have any, and their lines are flat. So the pooled map is steep in the middle and flatter at the ends. This requires only tokens of
-**different** size. The slider above shows this, with one token in ten larger than the rest.
+**different** size (see the slider above).
 
-To measure it, let the **bend** of a map be the slope of the far entries (the hundredth with the largest absolute values) divided by the slope of the middle (the half with the smaller absolute values). A
+To measure it, let the **bend** of a map be the slope of the far entries (the 1 % with the largest absolute values) divided by the slope of the middle entries (the 50 % with the smallest). A
 line has a bend of 1. The more a map curves into an S, the *smaller* this number is.
 """
 
@@ -155,13 +155,13 @@ exact(bends[8]).claim(
     "< 0.3",
     "If tokens have different standard deviations, layer norm's map over all tokens is an S.",
     found="The slope of layer norm's map at its ends is {one:.2f} times the slope in the middle if all tokens have the same standard deviation, and {mean:.2f} times if one token in ten is 8 times as large.",
-    source="the average above: for spread 8 about 1/8 over the slope of the middle",
+    source="the average above: a factor of 8 gives about 1/8, divided by the slope in the middle",
     beside={"one": bends[1]},
 )
 
 # %% [markdown]
 r"""
-So a plot that shows an S says that the *data* contain tokens of very different size. Large models have such tokens:
+So a plot that shows an S means that the *data* contain tokens of very different size. Large models have such tokens:
 a few of their activations are up to 100,000 times as large as the rest ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)).
 
 There is a second view, in which the norm itself bends. Fix all entries of a token but one, and move that one. Then $\sigma$ changes with it, and the line of
@@ -171,8 +171,8 @@ output for the moving entry is
 $$y = \sqrt d\;\frac{x}{\sqrt{x^2 + C}},$$
 
 a smooth, bounded S. [Stollenwerk (2026)](https://arxiv.org/abs/2503.21708) starts from this view, reaches DyT by an approximation, and regards this
-curve as DyT's exact counterpart. But the two curves differ in their width. For RMSNorm the width is $\sqrt C$, which is measured again for each token. For DyT it is $1/\alpha$, the same
-number for all tokens.
+curve as DyT's exact counterpart. But the two curves differ in their width: it is $\sqrt C$ for RMSNorm, measured again for each token, and $1/\alpha$ for DyT, the same
+for all tokens.
 """
 
 # %%
@@ -195,12 +195,12 @@ r"""
 ### What is given up: invariance to scale
 
 $\tanh(\alpha\cdot c\,x) = \tanh((c\alpha)\,x)$. Multiplying the input by $c$ and multiplying $\alpha$ by $c$ give the same function. So the size of a model's stream also determines which $\alpha$ is good. A language model starts with small embeddings. In a model with norms, the first norm rescales them. With DyT nothing does, so
-the authors' LLaMA multiplies them by a learned number that starts at $\sqrt d$. Deeper in the model the size depends on the outputs of the
+the authors' LLaMA multiplies them by a learned number that starts at $\sqrt d$. Deeper in the model the size of the stream depends on the outputs of the
 sublayers, and in a Pre-Norm stack it grows (chapter 02).
 
 Would a cleverer curve do better? No: **a continuous map of single entries that is invariant to scale is constant** (exercise 3). Without continuity it may have three
-values, for positive numbers, for negative ones, and for 0: a sign. So every entry-by-entry replacement of a norm is a compromise between a line, which
-passes on the whole size, and a sign, which passes on none of it. In DyT $\alpha$ sets this compromise, and as the stream grows DyT moves towards the sign.
+values, for positive numbers, for negative ones, and for 0: a sign. So every entry-by-entry replacement of a norm is a compromise between a line, whose
+output is proportional to its input, and a sign, whose output always has the same size. In DyT $\alpha$ sets this compromise, and as the stream grows DyT moves towards the sign.
 """
 
 # %%
@@ -226,7 +226,7 @@ $$\frac{\partial y_i}{\partial x_i} = \gamma_i\,\alpha\,\mathrm{sech}^2(\alpha x
 
 In both derivatives the factor $\mathrm{sech}^2$ vanishes where $|\alpha x|$ is large. Such an entry is **saturated**: it passes hardly any gradient to the layers
 below, *and hardly any to $\alpha$*. If most entries are saturated, only the few others send $\alpha$ a gradient. A smaller $\alpha$ would
-repair the layer, but whether $\alpha$ shrinks depends on a few exceptional entries. In a norm one huge entry is saturated as well, since it is divided by itself, but its
+repair the layer, but whether $\alpha$ shrinks depends on a few exceptional entries. In a norm, too, one huge entry passes hardly any gradient, since it dominates $\sigma$, but its
 neighbours still pass $\gamma/\sigma$. And if all entries of a token grow, none of them saturates.
 
 *By hand.* A token has the entries ½ and 4, and $\alpha = \gamma = 1$. By which factor does DyT multiply the gradient of each entry? By which factor does RMSNorm multiply that of the small entry?
@@ -234,7 +234,7 @@ neighbours still pass $\gamma/\sigma$. And if all entries of a token grow, none 
 <details><summary>Answer</summary>
 
 $\mathrm{sech}^2\tfrac12 \approx 0.79$ and $\mathrm{sech}^2 4 \approx 0.0013$. For RMSNorm the factor is $\tfrac1r\big(1 - \tfrac{x_i^2}{d\,r^2}\big)$, with $r$ the RMS. Here $r = \sqrt{(\frac14 + 16)/2} = \sqrt{65/8} \approx 2.85$, and the small entry gets $\tfrac1r\big(1 - \tfrac1{65}\big) \approx 0.35$: the large neighbour
-leaves the small entry about a third of the gradient that it would get in a token of RMS 1.
+leaves the small entry about a third of its gradient.
 
 </details>
 """
@@ -265,7 +265,7 @@ plots.panels(
         },
     },
     xlabel="α x; for layer norm, x of a token with standard deviation 1",
-    caption="Output, and factor by which a gradient is multiplied, for the entries of one token. Under layer norm all entries are on one straight line and share its slope. "
+    caption="Output, and factor by which a gradient is multiplied, against the entries of one token, for layer norm and DyT. Under layer norm all entries are on one straight line and share its slope. "
     "DyT's curve is flat at both ends: beyond two on either side the output shows hardly more than the sign, and hardly any gradient passes.",
 ).named("flat-ends")
 
@@ -291,7 +291,7 @@ exact(first_rms[1.0], tolerance=0.001).claim(
     "07-dyt-shrinks-what-a-branch-reads",
     "in [0.6, 0.7]",
     "With α = 1, the RMS of a branch's input is a third smaller under DyT than under a norm.",
-    found="For normally distributed input of RMS 1, DyT's output has RMS {quarter:.2f} for α = 1/4, {half:.2f} for α = 1/2, {mean:.2f} for α = 1 and {four:.2f} for α = 4.",
+    found="For normally distributed input of RMS 1, a norm's output has RMS 1, and DyT's has RMS {quarter:.2f} for α = 1/4, {half:.2f} for α = 1/2, {mean:.2f} for α = 1 and {four:.2f} for α = 4.",
     source="DyT's definition, summed over a normal distribution",
     beside={"quarter": first_rms[0.25], "half": first_rms[0.5], "four": first_rms[4.0]},
 )
@@ -304,7 +304,7 @@ r"""
 learned centre, $y = \gamma\odot\mathrm{erf}(\alpha x + s) + \beta$. It is nearly a tanh that is a fifth steeper, and its tails saturate sooner.
 
 **BHyT** ([Byun et al., 2026](https://arxiv.org/abs/2601.09719)) is $y = w\odot\tanh\!\big(\lambda x/(\kappa\,\mathrm{RMS}(x))\big)$ with
-$\kappa = 10$. Inside it *is* an RMSNorm, and a tanh follows. If $\lambda = 1$, the arguments of the tanh are about a tenth, where tanh is nearly a line. (Its authors start $\lambda$ at 1 to 5.) So BHyT still needs statistics. A block has two norms, hence two values of RMS: BHyT computes one and estimates the other.
+$\kappa = 10$. It contains an RMSNorm, followed by a tanh, so it still needs statistics. If $\lambda = 1$, the arguments of the tanh are about a tenth, where tanh is nearly a line. (Its authors start $\lambda$ at 1 to 5.) A block has two norms, hence two values of RMS: BHyT computes one and estimates the other.
 
 Unlike these two, **PRepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)) takes statistics in training only, and folds them away afterwards: [in appendix B](B_batch.ipynb#batch-statistics-repaired-and-trained).
 """
@@ -388,9 +388,9 @@ show(dynamic_tanh)
 
 # %% [markdown]
 r"""
-In a model, the recipe `dyt` is Pre-Norm with DyT in place of every norm, as in the authors' LLaMA. It has no shift, a learned factor on the embedding, and
-*two* initial values $\alpha_0$, one for attention's norms and one for all others. For language models these values decrease with the width: they are 1 and 1 at width
-1024, 0.8 and 0.2 at 4096, 0.2 and 0.05 at 8192.
+In a model, the recipe `dyt` is Pre-Norm with DyT in place of every norm, as in the authors' LLaMA. It has no shift $\beta$, a learned factor on the embedding, and
+*two* initial values $\alpha_0$, one for attention's norms and one for all others. For language models the two values decrease with the width: they are (1, 1) at width
+1024, (0.8, 0.2) at 4096 and (0.2, 0.05) at 8192.
 Our models are narrower than any of these and start at 1 and 1. `derf` is built the same way, but keeps its shift $\beta$.
 """
 
@@ -400,15 +400,15 @@ r"""
 
 We use three kinds of models. We tuned each learning rate with seeds that are not used for evaluation.
 
-| model | training | initial α of DyT | question that it can decide |
+| model | training | initial α of DyT | what it can decide |
 | --- | --- | --- | --- |
-| small text model: four blocks of width 32 | 180 steps | 1 | It cannot decide a published question. It shows what the maps of norms look like, and how overfitting can look like an advantage. |
+| small text model: four blocks of width 32 | 180 steps | 1 | no published question; it shows what the maps of norms look like, and how overfitting can look like an advantage |
 | text model of the *ladder*, the experiment grid that the book's chapters share: six blocks of width 32 | 3,200 steps, 20 characters per parameter | 1 | at this size, does DyT reach a lower loss than no norm at all, with SwiGLU and with GELU? |
 | vision transformer ([Dosovitskiy et al., 2021](https://arxiv.org/abs/2010.11929)): digits of 8×8 pixels in sixteen patches, three blocks | 400 steps | ½ | does DyT train at a rate at which blocks without norms fail? |
 
-Most published statements on DyT are about ImageNet, or about models at least a thousand times larger than ours. Six of our cards concern such statements. Our models are too small to test them, so these cards show how such a comparison is made and give no verdict.
+Most published statements on DyT are about ImageNet, or about models at least a thousand times larger than ours. Our models are too small to test them, so the cards on such statements show how such a comparison is made and give no verdict.
 
-We begin with the runs on digits, because the next section also needs those with layer norm. First we search the learning rates:
+We begin with the runs on digits, because the next section already uses some of them. First we search the learning rates:
 """
 
 # %%
@@ -428,7 +428,7 @@ tried = lab.run(Experiment(digits, search))
 
 # %% [markdown]
 r"""
-Then we train each model with five other seeds, first at its tuned rate, then at one high rate that is the same for all:
+Then we train each model with five other seeds, first at its tuned rate, then at one high rate for all:
 """
 
 # %%
@@ -460,7 +460,7 @@ planted = lab.run(Experiment(young, {"model.embedding_outlier": [30.0], "seed": 
 
 # %%
 def draw_maps(chosen, caption, *results):
-    """Draw norms by their names; in DyT the map of a token is no line."""
+    """Draw the maps of norms, by name, without lines of single tokens for DyT."""
     rows = {n: row if row["alpha"] is None else {**row, "lines": []} for n, row in chosen.items()}
     return plots.norm_curves(rows, caption=caption, provenance=lab.provenance(*results))
 
@@ -491,8 +491,8 @@ def measure_change(record):
 calm.measure(measure_change).claim(
     "07-deeper-maps-bend-more",
     "< 0",
-    "In a trained model, the map from input to output is more curved for the last norm than for the first.",
-    found="From the first norm to the last, the ratio of the slope at the ends of the map to the slope in its middle changes by {mean:+.2f} in a briefly trained text model, and by {vit:+.2f} in a vision transformer on digits. (A smaller ratio means a more curved map.)",
+    "In a trained model, the map from a norm's input entries to its output entries is more curved for the last norm than for the first.",
+    found="The bend of a norm's map is its slope at the ends divided by its slope in the middle: the smaller, the more curved. From a model's first norm to its last, it changes by {mean:+.2f} in a briefly trained text model and by {vit:+.2f} in a vision transformer on digits.",
     source="Zhu et al. 2025, arXiv 2503.10622, Figure 2 (ViT-B, wav2vec 2.0, DiT-XL)",
     published="early layers are nearly linear, deeper ones S-shaped",
     beside={"vit": seen["layer norm"].measure(measure_change)},
@@ -505,18 +505,18 @@ calm.measure(measure_change).claim(
 
 # %% [markdown]
 r"""
-On text the map of the last norm bends more than that of the first. On digits it does not, so depth alone does not produce an S. Tokens of different size do produce one: an S in the first figure, and half an S with the planted spaces. So we think that on text the deeper norms show an S because their tokens
+On text the map of the last norm is more curved than that of the first (a smaller bend means more curvature). On digits it is not, so depth alone does not produce an S. Tokens of different size do produce one: an S in the first figure, and half an S with the planted spaces. So we think that on text the deeper norms show an S because their tokens
 differ more in size.
 
-What does that mean for DyT? In layer norm's S each token has its own line. DyT is a single curve through the middle of the cloud, and treats the small token and the large one alike.
+What does that mean for DyT? In layer norm's S each token has its own line. DyT is a single curve through the middle of all points, and treats the small token and the large one alike.
 
-### The race on text, each tuned
+### On text, with tuned learning rates
 
 We trained the ladder's smallest model with RMSNorm, DyT, Derf or nothing before each sublayer. The figure shows the search for a learning rate, and the cards compare test losses at the best rates found.
 
 | question | choices | ours |
 | --- | --- | --- |
-| On text, each at its best learning rate, which model has the lower loss: DyT, or the same model without any norm? <!-- 07-dyt-beats-no-norm --> | the model without norms; <!-- -0.05 --> hardly a difference; <!-- 0.05 --> DyT | <details><summary>show</summary>DyT reaches a lower loss than the same model without any norm.</details> |
+| On text, with tuned learning rates, which model has the lower loss: DyT, or the same model without any norm? <!-- 07-dyt-beats-no-norm --> | the model without norms; <!-- -0.05 --> hardly a difference; <!-- 0.05 --> DyT | <details><summary>show</summary>DyT reaches a lower loss than the same model without any norm.</details> |
 """
 
 # %%
@@ -535,13 +535,13 @@ plots.curves(
     ylabel="validation loss (nats)",
     logx=True,
     ylim=(1.3, 3.2),
-    caption="Validation loss against peak learning rate for models with RMSNorm, DyT, Derf or nothing before each sublayer. Crosses mark models that diverged. Which model has the lowest point? "
+    caption="Validation loss against peak learning rate for models with RMSNorm, DyT, Derf or nothing before each sublayer. A cross at the upper edge marks a model that diverged. Which model has the lowest point? "
     "And which models still learn at three times their best rate, and at ten times?",
     provenance=lab.provenance(searches),
 ).named("race-by-rate")
 
 # %%
-ours = "six blocks of width 32, 20 characters a parameter (the shared ladder)"
+ours = "six blocks of width 32, 20 characters per parameter (the shared grid of runs)"
 ladder.improvement(climbed, "dyt").claim(
     "07-ladder-dyt-against-rms-norm",
     "> -0.02",
@@ -563,21 +563,21 @@ ladder.improvement(climbed, "dyt", "none").claim(
 
 # %% [markdown]
 r"""
-At this size DyT's loss is higher than RMSNorm's, and higher than that of the same model without norms. So these runs point the other way from our answer to the question above (*DyT reaches a lower loss*). In this table that answer is the sentence of the claim, and not what we expected: when we preregistered the claim, we gave it a low probability (the forecast on the open card). The second card has no verdict yet, because not all preregistered seeds have been run. Between Derf and DyT we detect no difference ([How we know](07_dynamic_tanh.ipynb#how-we-know) has the card).
+At this size DyT's loss is higher than RMSNorm's, and higher than that of the same model without norms. The column *ours* shows the claim that we preregistered, *DyT reaches a lower loss*. We gave it a low probability (see the forecast on the open card), and these runs point against it. But this second card has no verdict yet, because not all preregistered seeds have been run. Between Derf and DyT we detect no difference ([How we know](07_dynamic_tanh.ipynb#how-we-know) has the card).
 
 A paper about doing without norms needs one control above all: the same model with *no norm*, and nothing in its place.
 Six such blocks train well, if the learning rate is right and the branches start small (chapters 00 and 10). So at this depth a tanh has little
-to protect, and can be in the way. Zhu et al. report parity for far deeper stacks, trained on billions of tokens, with $\alpha_0$ chosen by a sweep; our result says nothing about them. The public evidence closest to our size is the log of
+to protect, and can do harm. Zhu et al. report parity for far deeper stacks, trained on billions of tokens, with $\alpha_0$ chosen by a sweep; our result says nothing about them. The public evidence closest to our size is the log of
 [nanochat](https://github.com/karpathy/nanochat/blob/92d63d4e8bb4df75c3b71618f31ddde2378b2bcd/dev/LOG.md#L7): in its twelve layers no variant of DyT beat the baseline.
 
-Now look at the right half of the figure, where most points are one run. At three times its best learning rate the stack without norms diverges. At three times their best rates DyT and Derf
-still train, presumably because the curve is bounded: however large the stream grows, the inputs of the sublayers stay small. At ten times the best rate only RMSNorm's loss is far below that of a predictor which knows nothing but how often each character occurs.
+In the figure of the learning-rate search, look at the rates above the best one (most points there are single runs). At three times its best learning rate the stack without norms diverges. At three times their best rates DyT and Derf
+still train, presumably because the curve is bounded: however large the stream grows, the inputs of the sublayers stay small. At ten times the best rate only RMSNorm's loss is far below 3.1 nats, which is roughly the loss of a predictor that knows only how often each character occurs.
 
 ### Why is DyT's loss higher? Three hypotheses
 
-We have three hypotheses, and can test each of them to some extent. None of the tests identifies the reason. We did not test a fourth hypothesis, that branches start smaller under DyT.
+We tested three hypotheses to some extent. None of the tests identifies the reason. We did not test a fourth, that branches start smaller under DyT.
 
-1. **$\alpha$ does not adapt.** The stream grows as sublayers write into it, and a norm divides by whatever has grown. For DyT to do so, $\alpha$
+1. **$\alpha$ does not adapt.** The stream grows as sublayers write into it, and a norm divides by whatever has grown. For DyT to do the same, $\alpha$
    would have to track $1/\mathrm{RMS}$ of the input, norm by norm.
 2. **Saturation.** Entries that have outgrown $1/\alpha$ are on the flat
    ends of the curve. The input of the sublayers is then little more than signs, and few entries are left on the slope to send $\alpha$ a gradient.
@@ -628,7 +628,7 @@ inside.measure(average_flat).claim(
     "In a trained model, most entries of the DyT layers are saturated.",
     found="In a trained model with DyT, {mean:.0%} of the entries of all DyT layers but the first are saturated (|tanh| > 0.95). With a threshold of 0.9 the share is about {lower:.0%}, and with 0.99 it is about {higher:.0%} (estimated from 80 entries per layer).",
     source="this chapter's suspicion; for GPT-2 of 64M parameters Verma 2026, arXiv 2604.23434",
-    published="49 % flat at 1M tokens, 23 % at 118M (|αx| > 2)",
+    published="49 % saturated at 1M tokens, 23 % at 118M (|αx| > 2)",
     beside={
         "lower": inside.measure(lambda record: share_above(record, 0.9)),
         "higher": inside.measure(lambda record: share_above(record, 0.99)),
@@ -649,7 +649,7 @@ inside.measure(follow).claim(
     "07-learned-alpha-follows-scale",
     "> 0.5",
     "DyT's learned α tracks one over the standard deviation of the layer's input.",
-    found="Over all DyT layers of a model, the correlation between log |α| and log 1/RMS of the layer's input is {mean:+.2f}.",
+    found="Over all DyT layers of a trained model, the correlation between log |α| and log (1/RMS of the layer's input) is {mean:+.2f}.",
     source="Zhu et al. 2025, arXiv 2503.10622, section 6 (α after training against 1/std)",
     published="α tracks 1/std of the activations",
     domain=Domain("models of full size, trained to the end", ours, inside=False),
@@ -657,9 +657,9 @@ inside.measure(follow).claim(
 
 # %% [markdown]
 r"""
-About half of the entries are saturated, and the interval leaves open whether it is more than half. As for the first hypothesis, $\alpha$ has decreased from 1 in every norm, but over the norms of a model we do not see a smaller $\alpha$ where the stream is larger. So far the hypothesis fits: we see no adaptation of $\alpha$ to the individual norm. (Our own answer to the question above was that $\alpha$ follows one over the size of the input. These runs do not show that.) But we have not shown that the lack of adaptation raises the loss.
+About half of the entries are saturated, and the interval leaves open whether more than half are. The first hypothesis fits so far: $\alpha$ has decreased from 1 in every norm, but we do not see that it has decreased more in norms whose input is larger. We have not shown that this lack of adaptation raises the loss. (Our own answer to the question above was that $\alpha$ follows one over the size of the input. These runs do not show that.)
 
-The second hypothesis can be tested. If $\alpha$ starts at a quarter, fewer entries should be saturated, *provided that the stream stays as it was*. If it starts at four, more entries should be saturated. We trained the same model from both initial values. Before you look, predict three quantities from the first norm to the last: the RMS of the input, the learned $\alpha$, and the share of saturated entries.
+The second hypothesis can be tested. If $\alpha$ starts at a quarter, fewer entries should be saturated, *provided that the stream stays as it was*. If it starts at four, more entries should be saturated. We trained the same model from both initial values. Before you look, predict how three quantities change from the first norm to the last: the RMS of the input, the learned $\alpha$, and the share of saturated entries.
 """
 
 # %%
@@ -684,7 +684,7 @@ plots.panels(
     log=["RMS of the input", "learned α"],
     limits={"share of saturated entries": (0, 1)},
     caption="RMS of the input, learned α and share of saturated entries after training, at each DyT layer of the ladder's model, from three initial values of α at the same learning rate. "
-    "Compare the lines panel by panel: in which quantity is a factor of four left?",
+    "The initial values of α are a factor of four apart. In which panel, and at which norms, are two lines still at least that far apart?",
     provenance=lab.provenance(inside, quarter, four),
 ).named("first-alpha")
 
@@ -699,8 +699,8 @@ many, few = (of.measure(average_flat) for of in (inside, quarter))
 (many - few).claim(
     "07-smaller-first-alpha-leaves-fewer-flat",
     "> 0.1",
-    "With a quarter of DyT's initial α, the share of saturated entries after training is smaller by at least a tenth of all entries.",
-    found="If DyT's α starts at ¼ instead of 1, {few:.0%} of the entries are saturated after training instead of {many:.0%}, a decrease of {mean:.2f}. The input of the last norm is {times:.1f} times as large, and the test loss changes by {loss:+.3f} nats.",
+    "If DyT's α starts at ¼ instead of 1, the share of saturated entries after training is more than 10 percentage points smaller.",
+    found="If DyT's α starts at ¼ instead of 1, {few:.0%} of the entries are saturated after training instead of {many:.0%} (a decrease of {mean:.2f} in the share). The RMS of the last DyT layer's input is {times:.1f} times as large, and the test loss changes by {loss:+.3f} nats.",
     source="this chapter: α times the stream decides, if the stream stays as it was",
     beside={
         "few": few,
@@ -725,19 +725,19 @@ plots.table(
 
 # %% [markdown]
 r"""
-If $\alpha$ starts at a quarter, $\alpha$ and the stream compensate: little is left of the factor of four, and the share of saturated entries is about the same as from 1. (The card's interval is too wide to call the two shares equal.) If it starts at four, only
+If $\alpha$ starts at a quarter, training undoes nearly the whole factor of four: the learned $\alpha$ is only somewhat smaller than from an initial value of 1, and the share of saturated entries is about the same. (The card's interval is too wide to call the two shares equal.) If it starts at four, only
 the last norms recover. In the others nearly all entries stay saturated, and only the few that are left on the slope send $\alpha$ a gradient. At the learning rate that was tuned for an initial $\alpha$ of 1, both other initial values give a higher loss, and the initial value of 4 gives a far higher one.
 
-So the loss is high where nearly all entries are saturated, as the second hypothesis says. But an initial $\alpha$ of ¼ also gives a higher loss than one of 1, and with it the share of saturated entries was not higher, so saturation does not seem to be the whole reason. The last column of the table
-speaks against the first hypothesis: $\alpha$ follows the stream best where DyT's loss is highest. Both mechanisms follow from the formulas, but we have not shown that either is the reason for the higher loss.
+So the loss is high where nearly all entries are saturated, as the second hypothesis says. But an initial $\alpha$ of ¼ also gives a higher loss than one of 1, although the share of saturated entries was not higher. So saturation does not seem to be the whole reason. The last column of the table
+speaks against the first hypothesis: the correlation is highest where DyT's loss is highest. Both mechanisms follow from the formulas, but we have not shown that either is the reason for the higher loss.
 [Verma (2026)](https://arxiv.org/abs/2604.23434) studies models of 64 million parameters. On little text 49 % of their entries are saturated, and DyT's loss is *lower* than the baseline's. On much text only 23 % are saturated, and DyT's loss is higher. There a
-larger $\alpha$ reduces the difference, whereas in our runs a fourfold initial $\alpha$ raised DyT's loss.
+larger $\alpha$ reduces DyT's disadvantage, whereas in our runs a fourfold initial $\alpha$ raised DyT's loss.
 
-The third hypothesis is the simplest to test. We replaced SwiGLU by GELU, with the same number of parameters, in DyT and in the model without norms, each at the learning rate that it had before.
+The third hypothesis is the simplest to test. We replaced SwiGLU by GELU, with the same number of parameters, in the model with DyT and in the one without norms, each at its previous learning rate.
 
 | question | choices | ours |
 | --- | --- | --- |
-| With GELU in place of SwiGLU, which of the two has the lower loss? <!-- 07-dyt-is-behind-without-swiglu-too --> | DyT; <!-- 0 --> the model without norms | <details><summary>show</summary>With GELU in place of SwiGLU, DyT's loss is higher than that of the model without any norm, too.</details> |
+| With GELU in place of SwiGLU, which of the two models has the lower loss? <!-- 07-dyt-is-behind-without-swiglu-too --> | DyT; <!-- 0 --> the model without norms | <details><summary>show</summary>With GELU in place of SwiGLU, DyT's loss is higher than that of the model without any norm, too.</details> |
 """
 
 # %%
@@ -794,20 +794,20 @@ gaps["GELU"].claim(
 
 # %% [markdown]
 r"""
-With GELU, too, DyT's loss is higher than that of the model without norms, but this verdict is *weak*. In the last row of the table, one run of the model without norms has a far higher loss than the others, higher even than DyT's with the same seed. This one run makes both intervals so wide that the first verdict changes if one of the other runs is left out, and that the second card cannot
+With GELU, too, DyT's loss is higher than that of the model without norms, but this verdict is *weak*. In the last row of the table, one run of the model without norms has a far higher loss than the others, higher even than DyT's with the same seed. This one run widens both intervals. So the first verdict changes if one of the other runs is left out, and the second card cannot
 say how much of the difference is due to SwiGLU. Both models kept the learning rate that was chosen for them with SwiGLU. Without norms GELU may need a lower one, which we did not try.
 
 | hypothesis | test | result | what remains open |
 | --- | --- | --- | --- |
-| $\alpha$ does not adapt | its correlation with 1/RMS of the input | from 1 we detect none, and from 4, where the loss is highest, $\alpha$ follows best | whether a lack of adaptation raises the loss |
-| saturation | start $\alpha$ at ¼ and at 4 | from 4 nearly all entries are saturated, and the loss is far higher; from ¼ the loss is higher, too, and we detect no change in saturation | how much of the higher loss it explains |
+| $\alpha$ does not adapt | its correlation with 1/RMS of the input | with 1 as its initial value we detect none; with 4, where the loss is highest, it is strongest | whether a lack of adaptation raises the loss |
+| saturation | start $\alpha$ at ¼ and at 4 | with 4 nearly all entries are saturated, and the loss is far higher; with ¼ the loss is higher, too, and we detect no change in saturation | how much of the higher loss it explains |
 | SwiGLU | GELU in its place | DyT's loss is still higher than without norms, but an outlying run makes the verdict weak | how much of the difference is due to SwiGLU |
 | smaller branches | not tested | – | everything |
 
 ### Images, and a rate that is too high
 
-DyT's first successes are vision transformers: ViT-B goes from 82.3 to 82.5 % on ImageNet ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)). On our digits DyT has a shift and $\alpha_0 = \tfrac12$, both as
-published for vision transformers. The table lists the test accuracy on digits: first with each model at its tuned learning rate, then with all models at the same high rate, and then for one run of each at the highest rate. Guessing is right once in ten. There are 384 test images, so one image is a quarter of a percentage point.
+DyT's first successes were with vision transformers: with DyT, ViT-B improves from 82.3 to 82.5 % on ImageNet ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)). On our digits DyT has a shift and $\alpha_0 = \tfrac12$, both as
+published for vision transformers. All three models, including *no norm*, keep the ViT's last layer norm. The table lists the test accuracy on digits: first with each model at its tuned learning rate, then with all models at the same high rate, and then for one run of each at the highest rate. Guessing is right once in ten. There are 384 test images, so one image is a quarter of a percentage point.
 """
 
 # %%
@@ -837,23 +837,23 @@ plots.table(
     "07-dyt-survives-a-high-rate",
     "> 0.2",
     "At a high learning rate, a vision transformer with DyT in its blocks trains, and one without norms in its blocks does not.",
-    found=f"At learning rate {high:g}, the accuracy of a vision transformer on digits is {{mean:.2f}} higher with DyT in its blocks than without norms in them.",
+    found=f"At learning rate {high:g}, the share of digits that a vision transformer classifies correctly is {{mean:.2f}} higher with DyT in its blocks than without norms in them.",
     source="DyT is bounded; this chapter's expectation",
     beside={
         "second value": "at the next rate both fail (table)",
         "last step": "the accuracy at the end",
-        "control": "layer norm, and each arm at its own rate (table)",
+        "control": "layer norm, and each model at its tuned rate (table)",
     },
 )
 
 # %% [markdown]
 r"""
-At the high learning rate blocks without norms are hardly more accurate than guessing, and DyT is about as accurate as layer norm. At the next rate DyT's accuracy is that of guessing, too, as the last rows show (one run). Does DyT train at the high rate because it is bounded? These runs cannot tell. Our blocks without norms start from Xavier's rule. With small branches they might tolerate higher rates, as residual networks do in chapter 00. DyT with an initial $\alpha$ of ½ is bounded, but its branches are smaller, too, and we did not train a model with small branches and no bound. One more caution: the model *no norm* still has the ViT's last layer norm, as all three have.
+At the high learning rate the model without norms in its blocks is hardly more accurate than guessing, and DyT is about as accurate as layer norm. At the next rate DyT's accuracy is that of guessing, too, as the last rows show (one run). Does DyT train at the high rate because it is bounded? These runs cannot tell. Our blocks without norms start from Xavier's rule. With small branches they might tolerate higher rates, as residual networks do in chapter 00. DyT with an initial $\alpha$ of ½ is bounded, but its branches are smaller, too, and we did not train a model with small branches and no bound.
 
 ### Very little text
 
 [Verma (2026)](https://arxiv.org/abs/2604.23434) finds that DyT *helps* a model of 64 million parameters trained on one million tokens (its validation loss is 27.3 % lower)
-and hurts it on 118 million tokens (18.8 % higher). A possible reason is that a model that fits its training text less closely also overfits it less. We trained the small text model with layer norm and with DyT on scarce text: the first 2,048
+and hurts it on 118 million tokens (18.8 % higher). A possible reason is that a model which fits its training text less closely also overfits less. We trained the small text model with layer norm and with DyT on scarce text: the first 2,048
 characters of the corpus, each read forty-five times.
 """
 
@@ -879,7 +879,7 @@ plots.curves(
     xlabel="peak learning rate",
     ylabel="test loss (nats)",
     logx=True,
-    caption="Test loss against peak learning rate for layer norm and DyT, after training on 2,048 characters. At learning rates above that of its minimum, a model overfits. Which of the two models has the lower loss at 0.01, and which has the lower minimum?",
+    caption="Test loss against peak learning rate for layer norm and DyT, after training on 2,048 characters. At learning rates above the one with its lowest loss, a model overfits. Which of the two models has the lower loss at 0.01, and which has the lower minimum?",
     provenance=lab.provenance(searched),
 ).named("little-text")
 
@@ -905,11 +905,11 @@ lead["own rate"].tuned(regime.untuned(searched, five)).claim(
 
 # %% [markdown]
 r"""
-Compare the card's two numbers. At 0.01 DyT's loss is lower, but for layer norm this rate is far too high: lowering the rate helps the model with layer norm about as much as replacing its norms by DyT does. With tuned rates the interval contains zero. DyT's advantage on this text is another one: a learning rate that is too high raises its loss less.
+Compare the card's two numbers. At 0.01 DyT's loss is lower, but for layer norm this rate is far too high: lowering the rate helps the model with layer norm about as much as replacing its norms by DyT does. With tuned rates the interval contains zero. The only advantage of DyT that we see on this text is that a learning rate that is too high raises its loss less.
 
 ## Where it goes wrong
 
-We invented three mistakes. With **$\alpha$ outside** the code runs, but $\alpha\tanh(x)$ bends near $|x| = 1$ whatever $\alpha$ is, and $\alpha$ is only a gain. **A shortcut for tanh**, $2\,\mathrm{sigmoid}(2u) - 1$, is the
+We invented three mistakes. **$\alpha$ outside**: $\alpha\tanh(x)$ runs without an error, but it bends near $|x| = 1$ whatever $\alpha$ is, and $\alpha$ is only a gain. **A shortcut for tanh**, $2\,\mathrm{sigmoid}(2u) - 1$, is the
 same function on paper, but near zero it subtracts two nearly equal numbers, and small activations lose their digits. **The shift inside** is $\tanh(\alpha x + \beta)$.
 None of them crashes, but the check of exercise 1 notices all three:
 """
@@ -960,12 +960,12 @@ type annotation. Python then takes it for a plain class attribute and not for a 
 | --- | --- | --- | --- |
 | DyT's loss is higher from the first steps of a language model | embeddings enter far below $1/\alpha$ | RMS of the first input | the embedding's factor $\sqrt d$ |
 | DyT's loss is higher at the end of training | a hypothesis: entries are saturated, the stream has outgrown $1/\alpha$ | `norm-maps`: the share of saturated entries (`flat`) and the RMS | a sweep of $\alpha_0$ in which you watch the stream |
-| DyT's loss is lower on little data | at that rate the norm overfits first | each model at its tuned rate | tune both |
+| DyT's loss is lower on little data | at that rate the model with a norm overfits first | each model at its tuned rate | tune both |
 
 ## Exercises
 
 **2 (by hand, 5 minutes).** A batch holds two tokens, $(1, -1, 1, -1)$ and $(1, -1, 7, -7)$. Layer norm has gain 1, shift 0 and $\epsilon = 0$. Over both
-tokens, what is the average output at the input $x = 1$, and what at $x = 7$? How many times smaller (flatter) is the average output divided by the input at $x = 7$ than at $x = 1$?
+tokens, what is the average output at the input $x = 1$, and what is it at $x = 7$? Divide the average output by the input, at 1 and at 7. How many times smaller is the quotient at 7 (how many times flatter is the map)?
 """
 
 # %% tags=["exercise"]
@@ -1008,8 +1008,8 @@ a sign, up to shift and scale. (c) $\tanh(\alpha x)/\alpha = x + O(\alpha^2)$, t
 
 </details>
 
-**4 (open).** Find a recipe with which DyT reaches RMSNorm's loss on this text: an initial $\alpha$ for attention that differs from the rest, a norm on the embedding, or a gain that gives branches back the
-size that a norm would. Write down beforehand which result would make you stop. Use five seeds, and tune the norm with the same care.
+**4 (open).** Find a recipe with which DyT reaches RMSNorm's loss on this text: an initial $\alpha$ for attention that differs from the rest, a norm on the embedding, or a gain that gives branches the
+size that they have under a norm. Write down beforehand which result would make you stop. Use five seeds, and tune the norm with the same care.
 """
 
 # %% tags=["exercise"]
@@ -1030,7 +1030,7 @@ r"""
 
 ### Published results that our size cannot test
 
-Six cards of this chapter compare our models with published results from far larger models or from ImageNet, and give no verdict. Four of them are above, where the text needs them. The other two are here. The first compares Derf with DyT on the ladder and detects no difference:
+Six cards of this chapter compare our models with published results from far larger models or from ImageNet, and give no verdict. Four of them are above; the other two are here. The first compares Derf with DyT on the ladder and detects no difference:
 """
 
 # %%
@@ -1040,13 +1040,13 @@ ladder.improvement(climbed, "derf", "dyt").claim(
     "With tuned learning rates, Derf reaches a lower test loss than DyT.",
     found="At size {rung}, with tuned learning rates, Derf's test loss is {apart:.3f} nats {side} DyT's.",
     source="Chen et al. 2025, arXiv 2512.10938, GPT-2 of 124M parameters",
-    published="2.97 − 2.94 nats (LayerNorm: 2.94)",
+    published="DyT 2.97, Derf 2.94, LayerNorm 2.94 nats",
     domain=Domain("GPT-2 with 124M parameters", ours, inside=False),
 )
 
 # %% [markdown]
 r"""
-The second compares DyT with layer norm on digits. On average, DyT is less accurate at tuned learning rates, as the table on images shows. This does not test the published parity, since ImageNet is a different task:
+The second compares DyT with layer norm on digits. At tuned learning rates DyT's mean accuracy is lower (for medians, see the table on images). This does not test the published parity, since ImageNet is a different task:
 """
 
 # %%
@@ -1054,9 +1054,9 @@ The second compares DyT with layer norm on digits. On average, DyT is less accur
     "07-vit-parity",
     "> -0.015",
     "With tuned learning rates, DyT is as accurate as layer norm on images.",
-    found="In a vision transformer with tuned learning rates, layer norm's accuracy on digits is {apart:.3f} {side} DyT's.",
+    found="With tuned learning rates, the share of digits that a vision transformer with layer norm classifies correctly is {apart:.3f} {side} the share with DyT.",
     source="Zhu et al. 2025, arXiv 2503.10622, ViT-B on ImageNet",
-    published="82.5 − 82.3 %",
+    published="DyT 82.5 %, layer norm 82.3 %",
     domain=Domain(
         "ViT-B on ImageNet", "three blocks of width 32 on digits of 8 × 8 pixels", inside=False
     ),
@@ -1067,11 +1067,11 @@ r"""
 ## What you now know
 
 - **Where does the S come from?** It comes from the tokens. Each token has a straight line whose slope is set by its standard deviation. Where standard deviations differ, the lines together form an
-  S. A single planted outlier produces half of one. <!-- 07-one-token-is-a-line 07-spread-makes-the-s -->
-- **Can one curve do the work of a norm?** It can do half of it. With DyT our image model learned at a learning rate at which blocks without norms fail, because DyT is bounded or because its branches are smaller. In one run at the next rate it failed, too. No continuous map of single entries, other than a constant, is invariant to scale:
-  scaling the stream and scaling $\alpha$ have the same effect. <!-- 07-dyt-survives-a-high-rate 07-scale-and-alpha-are-one-knob -->
+  S. A single planted outlier produces half an S. <!-- 07-one-token-is-a-line 07-spread-makes-the-s -->
+- **Can one curve do the work of a norm?** It can do half of it. With DyT our image model learned at a learning rate at which blocks without norms fail, because DyT is bounded or because its branches are smaller. In one run at the next rate it failed, too. No continuous map of single entries, other than a constant, is invariant to scale.
+  For DyT, scaling the stream and scaling $\alpha$ have the same effect. <!-- 07-dyt-survives-a-high-rate 07-scale-and-alpha-are-one-knob -->
 - On text, at the one size that we trained, DyT's loss is higher than that of a norm. In a preliminary evaluation, which gives no verdict, it is higher than that of the same model without norms, too. The reported parity is that of far larger models, with
-  $\alpha_0$ chosen by width. <!-- 07-ladder-dyt-against-rms-norm 07-dyt-beats-no-norm -->
+$\alpha_0$ chosen by a sweep. <!-- 07-ladder-dyt-against-rms-norm 07-dyt-beats-no-norm -->
 - The reason for its higher loss remains open. At the rate tuned for an initial $\alpha$ of 1, an initial $\alpha$ of 4 leaves nearly every entry saturated and raises the loss considerably. An initial $\alpha$ of a quarter raises the loss, too, and we did not see the share of saturated entries fall.
   With GELU in place of SwiGLU, at one learning rate each, DyT's loss is again higher than that of the model without norms, though an outlying run makes this verdict weak. <!-- 07-smaller-first-alpha-leaves-fewer-flat 07-trained-dyt-is-saturated 07-learned-alpha-follows-scale 07-dyt-is-behind-without-swiglu-too -->
 - An advantage on little data must survive the tuning of both methods. Our runs did not show that it does. <!-- 07-scarce-data-each-tuned -->
@@ -1081,7 +1081,7 @@ r"""
 
 - **Equation.** $y = \gamma\tanh(\alpha x) + \beta$, entry by entry, with one learned $\alpha$ per layer.
 - **When to use it.** Use DyT where a statistic over a token is not available, and $\alpha$ can be tuned. Chapter 09 counts the memory traffic, and asks how much time that saves.
-- **Cost.** Invariance to scale is given up, saturated entries pass no gradient, and the best learning rate is a different one.
+- **Cost.** Invariance to scale is given up, saturated entries pass hardly any gradient, and the best learning rate is different.
 - **Related methods.** Derf (erf in place of tanh), BHyT, PRepBN (statistics in training only).
 
 | symptom | cause | remedy |
