@@ -10,15 +10,15 @@
 r"""
 # nGPT: everything on a sphere
 
-**Question.** nGPT ([Loshchilov et al., 2025](https://arxiv.org/abs/2410.01131)) brings the stream back to length 1 after every sublayer, and each matrix's rows or columns after every training step.
-Without norm layers or warm-up it is said to need 4 to 20 times fewer steps than a GPT. How can a model learn faster on a sphere,
+**Question.** nGPT ([Loshchilov et al., 2025](https://arxiv.org/abs/2410.01131)) rescales the stream to length 1 after every sublayer, and the rows or columns of each matrix after every training step.
+Without norm layers or warm-up it reportedly reaches a GPT's loss in 4 to 20 times fewer steps. How can a model learn faster on a sphere,
 and how much of its advantage over a well-tuned GPT remains?
 
 <details><summary>In short (contains spoilers)</summary>
 
-- If every length is 1, a model has directions only. A few learned scales make up for this in the logits, in attention and in the feed-forward layer.
+- If stream and weight vectors have length 1, only their directions remain. A few learned scales make up for this in the logits, in attention and in the feed-forward layer.
 - nGPT starts fast because it has no warm-up. A GPT without warm-up starts faster still.
-- In models of our size a tuned GPT has a lower final loss than nGPT, and a GPT with QK-Norm, in a preliminary evaluation, has a still lower one.
+- At our two model sizes nothing remains of the advantage: a tuned GPT has a lower final loss than nGPT, and in a preliminary evaluation a GPT with QK-Norm (a norm on queries and keys) has a still lower one.
 
 </details>
 """
@@ -43,18 +43,48 @@ from labkit.placements.sphere import ngpt_update, normalize_weights
 from labkit.source import show
 from labkit.training import make_optimizer
 
-lab = Lab(
-    "08_ngpt",
-    size=size,
-    seed=seed,
-    memory={"kernel": "800M", "run": "850M"},
-)
+lab = Lab("08_ngpt", size=size, seed=seed, memory={"kernel": "800M", "run": "850M"})
+
+# %%
+rung = "smoke" if size == "smoke" else "S"
+racers = {"Pre-Norm GPT": "pre", "QK-Norm GPT": "qk", "nGPT": "ngpt"}
+starts, overwritten = "ngpt, published starts", "overwritten"
+climbed = lab.ladder([*racers.values(), starts, overwritten, "no attention"])
+
+# %%
+largest = ladder.shared_rung(climbed, [*racers.values(), starts, overwritten])
+names = {**racers, "nGPT, published initial values": starts, "GPT, overwritten stream": overwritten}
+plots.dots(
+    {name: list(ladder.reported(climbed, arm)[largest].values()) for name, arm in names.items()},
+    xlabel="test loss (nats)",
+    caption="With tuned learning rates nGPT ends training with a higher test loss than a GPT with Pre-Norm or QK-Norm (a norm on queries and keys, chapter 04). Each dot is a run. "
+    f"The last two rows are nGPT with the paper's own initial values, and a GPT whose norms overwrite the stream, as in the GPT first released with nGPT (a bug, see 'Handicaps of the published baseline'). (Size {largest}: models of width {ladder.RUNGS[largest].dim}.)",
+    provenance=lab.provenance(climbed.where(stage="final")),
+).named("finish")
+
+# %% [markdown]
+r"""
+## The idea: a step on the sphere
+
+Take a stream of two channels, $h = (1, 0)$, and a sublayer whose output, divided by its length, is $b = (0, 1)$. nGPT moves $h$
+by a *share* $\alpha$ of the way to $b$ and divides by the length again:
+
+$$h \leftarrow \mathrm{norm}\big(h + \alpha\,(b - h)\big), \qquad \mathrm{norm}(x) = x/\|x\|.$$
+
+The code calls this function `unit`, to distinguish it from a norm layer.
+
+
+With $\alpha = \tfrac14$ the sum is $(\tfrac34, \tfrac14)$, and the new stream is $(3, 1)/\sqrt{10}$. A sublayer cannot make its output count more by making it longer: $b$ always has length 1. Only the share determines how much it counts.
+
+In three dimensions the stream moves on the surface of a ball, as in the figure below. The shortest way from $h$ to $b$ is an arc of a great circle. *Slerp* (spherical linear interpolation) follows it:
+it turns by the share $\alpha$ of the angle. nGPT takes a straight step (*lerp*, linear interpolation) and divides the result by its length. With one share for all channels, the new stream lies on this circle. nGPT learns a share for each channel, so its stream may leave the circle.
+"""
 
 # %%
 h = unit(torch.tensor([0.9, -0.5, 0.15]).double())
 b = unit(torch.tensor([-0.3, 0.9, 0.75]).double())
 theta = torch.arccos(h @ b)
-own = torch.tensor([1.1, 0.3, 1.0]).double()  # of each channel, times the share
+own = torch.tensor([1.1, 0.3, 1.0]).double()  # one factor per channel, for the share
 
 
 def slerp(alpha):
@@ -63,7 +93,7 @@ def slerp(alpha):
 
 
 def ways(alpha, steps=7):
-    """Give the ways from h, at equal parts of the share alpha."""
+    """Return points of each path from h, at equal parts of the share alpha."""
     parts = [alpha * i / (steps - 1) for i in range(steps)]
     return {
         "chord": [(h + a * (b - h)).tolist() for a in parts],
@@ -88,32 +118,17 @@ plots.explore(
     formula=plots.ClosedForm(
         "ways", 0, 1, 0.01, {"h": h.tolist(), "b": b.tolist(), "own": own.tolist()}
     ),
-    caption="Paths from the stream h towards a sublayer's output b, both brought to length 1. nGPT moves h by a share α of the way towards b. Change α with the slider. Along the chord (lerp, linear interpolation) the stream leaves the sphere. Divided by its length, it returns to the great circle from h to b, but it does not move at the even pace of slerp, which turns by equal angles. If each channel has its own share, the path leaves the great circle.",
+    caption="Paths from the stream h towards a sublayer's output b, both brought to length 1. nGPT moves h by a share α of the way towards b. Along the chord (lerp, linear interpolation) the stream leaves the sphere. Divided by its length, it returns to the great circle from h to b, but it does not move at the even pace of slerp, which turns by equal angles. If each channel has its own share, the path leaves the great circle.",
 )
 
 # %% [markdown]
 r"""
-## The idea: a step on the sphere
-
-Take two channels, a stream $h = (1, 0)$, and a sublayer whose output, divided by its length, is $b = (0, 1)$. nGPT goes the
-*share* $\alpha$ of the way from $h$ to $b$ and divides by the length again:
-
-$$h \leftarrow \mathrm{norm}\big(h + \alpha\,(b - h)\big), \qquad \mathrm{norm}(x) = x/\|x\|.$$
-
-The code calls it `unit`, to keep it apart from a norm layer.
-
-
-With $\alpha = \tfrac14$ the sum is $(\tfrac34, \tfrac14)$, and the new stream is $(3, 1)/\sqrt{10}$. A sublayer cannot make its output count more by making it longer: $b$ always has length 1. Only the share determines how much it counts.
-
-In three dimensions the stream moves on the surface of a ball, as in the first figure. The shortest way is the great circle (*slerp*, spherical linear interpolation: turn by the share
-of the angle). With one share for all channels, nGPT's straight step (*lerp*, linear interpolation), brought back to the sphere, ends on that circle. nGPT learns a share for each channel, so its stream may leave the circle.
-
 How far does such a step turn? Write $b = \cos\theta\,h + \sin\theta\,e$ with a unit vector $e \perp h$. Then
 $h + \alpha(b-h) = (1 - \alpha + \alpha\cos\theta)\,h + \alpha\sin\theta\,e$, so the angle is
 
-$$\varphi = \operatorname{atan2}\big(\alpha\sin\theta,\; 1 - \alpha + \alpha\cos\theta\big) = \alpha\sin\theta + O(\alpha^2), \qquad\text{where slerp turns by } \alpha\theta.$$
+$$\varphi = \operatorname{atan2}\big(\alpha\sin\theta,\; 1 - \alpha + \alpha\cos\theta\big) = \alpha\sin\theta + O(\alpha^2), \qquad\text{whereas slerp turns by } \alpha\theta.$$
 
-Random directions in many channels are nearly at right angles, so at first a step of the share $\alpha$ turns the stream by about $\alpha$.
+Random directions in many channels are nearly at right angles, so before training a step with share $\alpha$ turns the stream by about $\alpha$.
 """
 
 # %%
@@ -123,8 +138,8 @@ turned = torch.atan2(1e-4 * angle.sin(), 1 - 1e-4 + 1e-4 * angle.cos())
 exact((turned / (1e-4 * angle) - angle.sin() / angle).abs().max(), tolerance=1e-4).claim(
     "08-lerp-turns-by-the-sine",
     "< 1e-3",
-    "For a small share α, with an angle θ between the stream and the sublayer's output, lerp turns the stream by α sin θ, whereas slerp turns it by α θ.",
-    found="For a share of 0.0001, the ratio of lerp's angle to slerp's angle differs from sin θ / θ by at most {mean:.0e}.",
+    "If a step covers a small share α of the way from the stream to a sublayer's output, at an angle θ to it, linear interpolation (lerp) turns the stream by α sin θ, and spherical interpolation (slerp) by α θ.",
+    found="With a share of 0.0001, linear interpolation turns the stream by sin θ / θ times the angle of spherical interpolation, where θ is the angle between the stream and a sublayer's output. The measured ratio deviates from this by at most {mean:.0e}.",
     source="this chapter's derivation; Loshchilov et al. 2025, arXiv 2410.01131, section 2.2",
     published="lerp is an approximation of slerp",
 )
@@ -133,19 +148,19 @@ exact((turned / (1e-4 * angle) - angle.sin() / angle).abs().max(), tolerance=1e-
 r"""
 From here on $\alpha$ has an entry for each channel, and $\odot$ multiplies entry by entry. Read the step as $h \leftarrow \mathrm{norm}\big(h - \alpha\odot(h - b)\big)$. For a fixed $b$, the difference $h - b$ is the gradient of
 $\tfrac12\|h-b\|^2$. So each sublayer proposes a point, and the stream takes one step of gradient descent towards it. The share is a
-learning rate. nGPT learns a share for every channel and uses its absolute value. The paper calls it an *eigen learning rate*.
+learning rate. nGPT learns a share for every channel and uses its absolute value. The paper calls such a share an *eigen learning rate*.
 
 ## What unit length removes
 
-One side of every matrix is as wide as the stream, so its rows or its columns are vectors of the stream's width. These get length 1. A matrix that *reads* the stream ($W_q, W_k, W_v$, the feed-forward's
-`up` and `gate`, the output head) has unit rows: entry $i$ of $Wh$ is a **cosine**. The embedding has unit rows, too, and these are the streams at the input. A matrix that *writes* (`out` and `down`) has unit
-columns: $Wz = \sum_i z_i w_i$ adds unit vectors of the stream's space. PyTorch stores (outputs, inputs), so the reading matrices are normalized along axis 1 and the writing matrices along axis 0.
+One side of every matrix is as wide as the stream, so its rows or its columns are vectors of the stream's width. These vectors get length 1. A matrix that *reads* the stream ($W_q, W_k, W_v$, the feed-forward's
+`up` and `gate`, the output head) has unit rows: entry $i$ of $Wh$ is a **cosine**. The embedding has unit rows, too, and a token's row is its stream before the first block. A matrix that *writes* (attention's `out`, the feed-forward's `down`) has unit
+columns: $Wz = \sum_i z_i w_i$ adds unit vectors of the stream's space. PyTorch stores matrices as (outputs, inputs), so the reading matrices are normalized along axis 1 and the writing matrices along axis 0.
 
-*By hand.* `down` is stored as 64 outputs by 256 inputs, and its columns have length 1. What is the root mean square of the lengths of its rows? And what is that of its columns, if somebody normalizes the rows instead?
+*By hand.* `down` is stored as 64 outputs by 256 inputs, and its columns have length 1. What is the root mean square of its rows' lengths? And of its columns' lengths, if the rows have length 1 instead?
 
 <details><summary>Answer</summary>
 
-The squares of 256 unit columns sum to 256. Over 64 rows the root mean square is $\sqrt{256/64} = 2$. If the rows have length 1 instead, the root mean square over the columns is $\sqrt{64/256} = \tfrac12$. So print the lengths
+The squared lengths of 256 unit columns sum to 256. Over 64 rows the root mean square is $\sqrt{256/64} = 2$. If the rows have length 1 instead, the root mean square over the columns is $\sqrt{64/256} = \tfrac12$. To check the axis in your code, print the lengths of `down`
 along axis 0: all must be 1.
 
 </details>
@@ -180,16 +195,16 @@ exact((model(tokens) - before).abs().max(), tolerance=1e-10).claim(
 
 # %% [markdown]
 r"""
-So weight decay has no effect in nGPT, but it has one in a GPT. If a norm follows a matrix, as QK-Norm follows $W_q$ and
-$W_k$, gradient steps lengthen the matrix and decay shortens it, until the two balance. Only then does the *angle* by which it turns per step settle ([chapter 04](04_qk_norm.ipynb); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
-On the sphere that phase is skipped: the length is given, so the learning rate sets the angle from the first step on.
+So weight decay has practically no effect in nGPT: it only makes the gradient step slightly larger relative to the matrix. In a GPT it matters more. If a norm follows a matrix, as QK-Norm follows $W_q$ and
+$W_k$, the matrix's length does not affect the loss. So its gradient is at right angles to it, and gradient steps lengthen it. Decay shortens it, until the two effects balance. Only then does the *angle* by which it turns per step settle ([chapter 04](04_qk_norm.ipynb); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
+The sphere has no such first phase: the length is given, so the learning rate sets the angle from the first step on.
 
 ## Learned scales that restore size
 
 Cosines lie in $[-1, 1]$. This range is too small in three places.
 
-**Logits.** Imagine the best possible cosines: 1 with the right token's row and −1 with all others. With three or more different rows no output can have all of these cosines at once, so every real loss is higher than that of this ideal case. With a scale $s_z$ on the cosines, the ideal loss
-is $\log\big(1 + (V-1)\,e^{-2s_z}\big)$ for $V$ tokens. **The scale limits how sure the model can be**, and nGPT learns a scale for each token.
+**Logits.** Imagine that the last stream has ideal cosines with the rows of the output head: 1 with the right token's row and −1 with all others. With three or more different rows, no stream has all these cosines at once, so every real loss exceeds the loss with ideal cosines. If all cosines are multiplied by a scale $s_z$, the ideal loss
+is $\log\big(1 + (V-1)\,e^{-2s_z}\big)$ for a vocabulary of $V$ tokens. **The scale limits how sure the model can be.** nGPT learns a scale for each of the $V$ tokens.
 """
 
 # %%
@@ -202,26 +217,26 @@ exact(off, tolerance=1e-12).claim(
     "08-scale-bounds-certainty",
     "< 1e-12",
     "With a logit scale of 1, nGPT's loss cannot fall below a certain bound, however well its cosines are chosen.",
-    found="The derived bound and the loss of the best possible cosines differ by at most {mean:.0e}. With a logit scale of 1 and 96 different characters, no loss is lower than {one:.2f} nats.",
+    found="With a logit scale of 1 and 96 different characters, no loss is lower than {one:.2f} nats. Losses computed from ideal cosines differ from the bound that we derive by at most {mean:.0e}.",
     source="this chapter; Loshchilov et al. 2025, arXiv 2410.01131, section 2.1",
     beside={"one": floor[1.0]},
 )
 
 # %% [markdown]
 r"""
-**Attention.** Queries and keys are divided by their lengths, per head and after the rotation by rotary positions (RoPE), and multiplied by one learned vector $s_{qk}$.
-Two random unit vectors of $d_k$ channels have a product of about $1/\sqrt{d_k}$, so the usual factor is inverted: logits are
-*multiplied* by $\sqrt{d_k}$ and not divided. Values keep their lengths: a short value counts less in the average, and the branch as a whole is divided by its length anyway.
+**Attention.** After the rotation by rotary positions (RoPE), each head's queries and keys are divided by their lengths. Then both are multiplied, entry by entry, by the head's learned vector $s_{qk}$.
+The dot product of two random unit vectors of $d_k$ channels has a size of about $1/\sqrt{d_k}$, so the usual factor is inverted: logits are
+*multiplied* by $\sqrt{d_k}$ instead of divided by it. Values are not divided by their lengths, so a short value counts less in the average. Only the sublayer's output is, in the step.
 
-**Feed-forward.** The entries of $u = W_{up}h$ and $v = W_{gate}h$ are cosines, about $1/\sqrt d$, where SiLU is nearly linear and a gate hardly selects. So $v$ is
-multiplied by $\sqrt d$, and both get a learned scale, $s_u$ and $s_v$. (The official code has $\sqrt d$ on $u$ as well. It cannot
+**Feed-forward.** The layer computes $W_{down}\big(u\odot\mathrm{SiLU}(v)\big)$ from $u = W_{up}h$ and a gate $v = W_{gate}h$, with $\mathrm{SiLU}(v) = v\cdot\mathrm{sigmoid}(v)$. The entries of $u$ and $v$ are cosines, of size about $1/\sqrt d$ for a stream of width $d$. In this range SiLU is nearly linear, and the gate hardly selects. So $v$ is
+multiplied by $\sqrt d$, and $u$ and $v$ get learned scales, $s_u$ and $s_v$. (The official code has $\sqrt d$ on $u$ as well. This factor cannot
 matter: the output is linear in $u$ and divided by its length.)
 
-**How a scale is stored** matters as much as its value. Adam moves every stored number by about the learning rate $\eta$ per step, however large the number is. The entries of the matrices are about $1/\sqrt d$. nGPT therefore stores most scales at that size, so that a step of Adam changes a scale by the same fraction as a matrix entry, and multiplies them by a constant in the forward pass:
+**How a scale is stored** matters as much as its value. Adam moves every stored number by about the learning rate $\eta$ per step, however large the number is. The entries of the matrices are about $1/\sqrt d$. nGPT therefore stores most scales at that size and multiplies them by a constant in the forward pass. Then a step of Adam changes a scale by about the same fraction as a matrix entry. Below, *stored* is the number that Adam changes, starting from *stored size*:
 
 $$\text{value} = \text{stored}\cdot\frac{\text{initial value}}{\text{stored size}}, \qquad \text{Adam's first step on the value: } \eta\cdot\frac{\text{initial value}}{\text{stored size}}.$$
 
-For example, a share starts at $0.05$ and is stored as $1/\sqrt{64} = 0.125$: each stored number is multiplied by $0.4$, so a step of $0.001$ moves the share by $0.0004$. In the table $d = 64$ and $\eta = 0.001$. The last row but one is for $s_u$ and $s_v$, which are stored at 1. A step changes them by a smaller fraction of their value than it changes the others.
+For example, a share starts at $0.05$ and is stored as $1/\sqrt{64} = 0.125$: each stored number is multiplied by $0.4$, so a step of $0.001$ moves the share by $0.0004$. The table is for the paper's initial values, $d = 64$ and $\eta = 0.001$. Its third row, *s_uv*, is for $s_u$ and $s_v$. They are stored at 1, so a step changes them by a smaller fraction of their value than it changes the other scales.
 """
 
 # %%
@@ -250,17 +265,17 @@ exact(off, tolerance=0.005).claim(
     "08-storage-sets-the-speed",
     "< 0.01",
     "In nGPT, the size at which a learned scale is stored determines how fast the scale changes in training.",
-    found="Adam's first step changes each kind of nGPT's learned scales by η · initial value / stored size, to a relative error of at most {mean:.1e}.",
+    found="Adam's first step changes each kind of nGPT's learned scales by η · initial value / stored size, with a relative error of at most {mean:.1e}.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, section 2.5",
 )
 
 # %% [markdown]
 r"""
-*Where* a scale is applied matters for its speed, too. We multiply queries and keys by $s_{qk}$. In code that multiplies only the queries, their scale must become the square of our $s_{qk}$. As long as that scale is positive, both models can compute the same functions, but Adam changes the scale at a different speed.
+*Where* a scale is applied matters for its speed, too. We multiply both queries and keys by $s_{qk}$. Code that multiplies only the queries computes the same function if its scale is $s_{qk}^2$, but Adam changes that scale at a different speed.
 
 ## Implementation: you write it
 
-**1 (in code).** Write the step: `h` is the stream of length 1, `f` the sublayer, `alpha` the learned vector, of either sign.
+**1 (in code).** Write the step: `h` is the stream of length 1, `f` the sublayer, and `alpha` the learned vector, with entries of either sign.
 """
 
 
@@ -272,7 +287,7 @@ def my_step(h, f, alpha):
 
 # %%
 def check_step(my_step):
-    """Hold a step against nGPT's equation, on three tokens and shares of either sign."""
+    """Compare a step with nGPT's equation, on three tokens and shares of either sign."""
     generator = torch.Generator().manual_seed(4)
     h = unit(torch.randn(3, 4, generator=generator).double())
     alpha = torch.tensor([0.2, -0.5, 0.8, 0.1]).double()
@@ -292,7 +307,7 @@ def check_step(my_step):
             ),
         },
         name="1",
-        hint="the share goes from h to f(h) divided by its length; only its absolute value counts",
+        hint="move from h towards f(h) divided by its length; use the absolute value of the share",
         rtol=1e-6,
     )
 
@@ -322,7 +337,7 @@ assert check_step(solved_step).ok
 
 # %% [markdown]
 r"""
-The next cells have a whole block with one head, and a training step. We leave out the embedding, the output head and positions, and use plain gradient descent instead of Adam. The block learns to move eight random tokens to eight random goals.
+The next cells define a whole block with one head, and a training step. We leave out the embedding, the output head and positions, and use plain gradient descent instead of Adam. The block learns to move eight random tokens to eight random targets.
 """
 
 
@@ -379,7 +394,7 @@ for count in range(101):
     if count in (1, 10, 100):
         rows.append({
             "steps": count,
-            "distance to the goal": distance.item(),
+            "squared distance to the goal": distance.item(),
             "length of a token": stream.norm(dim=-1).mean().item(),
             "length of a reader's row": w["q"].norm(dim=1).mean().item(),
             "length of a writer's column": w["out"].norm(dim=0).mean().item(),
@@ -389,8 +404,8 @@ plots.table(rows, digits=3)
 
 # %% [markdown]
 r"""
-The block learns, and every length in it stays 1. labkit's own step is a few lines, too. To turn the rest of a GPT into an nGPT, remove every norm layer, including the final one, and turn decay
-and warm-up off. Then normalize queries and keys, add the scales, and call `normalize_weights` at the start and after every step of the optimizer.
+The block learns, and every length in it stays 1. labkit's own step has only a few lines, too. To turn the rest of a GPT into an nGPT, remove every norm layer, including the final one, and turn off weight decay
+and warm-up. Then normalize queries and keys, add the scales, and call `normalize_weights` at the start and after every step of the optimizer.
 """
 
 # %%
@@ -419,8 +434,8 @@ exact((step(stream) - wanted).abs().max(), tolerance=1e-12).claim(
 
 # %% [markdown]
 r"""
-There is no $\epsilon$ in nGPT. So in the official code a vector of zeros, divided by its length, becomes 0/0, which is NaN. In labkit it stays zero,
-which padding needs.
+There is no $\epsilon$ in nGPT. So in the official code a vector of zeros, divided by its length, becomes 0/0, which is NaN. In labkit it stays zero.
+Such vectors occur: attention outputs zeros for padded queries without allowed keys.
 
 ## Measure
 
@@ -428,8 +443,9 @@ The models belong to the *ladder*, the experiment grid that the book's chapters 
 
 <details><summary>How we tuned and evaluated</summary>
 
-The models read 20 characters of text per parameter, in 3,200 steps at size S and 6,000 at size M. Seeds that are used to tune a learning rate are never used for evaluation. At size S we tuned Pre-Norm
-and QK-Norm with three seeds and evaluated them with twenty others. We tuned nGPT with one seed and evaluated it with five. The curves of early training come from an earlier, smaller search at size S: five seeds each, at the best of seven learning rates.
+The models are trained on 20 characters of text per parameter, in 3,200 steps at size S and 6,000 at size M. Tuning seeds are never used for evaluation. At size S we tuned Pre-Norm
+and QK-Norm with three seeds and evaluated them with twenty others. We tuned nGPT with one seed and evaluated it with five. At size M each GPT has ten evaluation seeds, and nGPT five. The curves of early training come from an earlier, smaller search at size S: five seeds each, at the best of seven learning rates.
+Two comparisons are *preliminary evaluations*, with fewer seeds than preregistered: nGPT against QK-Norm, and the published initial values against ours.
 
 </details>
 
@@ -438,22 +454,17 @@ Pre-Norm with RMSNorm and a warm-up over a tenth of the steps. Neither model has
 
 ### Early training
 
-There are two explanations for the fast start of the paper's nGPT. The first is that nGPT skips the phase in which lengths settle, and the GPT does not. The second explanation is simpler: nGPT has no warm-up, whereas the GPT takes its first steps at a low learning rate.
+There are two explanations for the fast start of the paper's nGPT. The first is that nGPT skips the phase in which lengths settle, and the GPT does not. The second is simpler: nGPT has no warm-up, whereas the GPT takes its first steps at a low learning rate.
 
-The column *ours* contains our own prediction, which may be wrong.
+The column *ours* contains our prediction, which may be wrong.
 
 | question | choices | ours |
 | --- | --- | --- |
-| After a tenth of the steps, which model has the lowest training loss: nGPT, a GPT, or a GPT without warm-up? <!-- 08-first-lap-without-warm-up 08-falls-faster-at-first --> | the GPT without warm-up; <!-- 0 --> nGPT, or the GPT with its warm-up | <details><summary>show</summary>A GPT without warm-up has a higher training loss than nGPT, too.</details> |
+| After a tenth of the steps, which has the lower training loss: nGPT, or a GPT without warm-up? <!-- 08-first-lap-without-warm-up 08-falls-faster-at-first --> | the GPT without warm-up; <!-- 0 --> nGPT | <details><summary>show</summary>nGPT: both GPTs, with and without warm-up, have a higher training loss.</details> |
 """
 
+
 # %%
-rung = "smoke" if size == "smoke" else "S"
-racers = {"Pre-Norm GPT": "pre", "QK-Norm GPT": "qk", "nGPT": "ngpt"}
-starts, overwritten = "ngpt, published starts", "overwritten"
-climbed = lab.ladder([*racers.values(), starts, overwritten, "no attention"])
-
-
 def on_the_ladder(arm):
     """Five runs of an arm at its own rate, on the rung that this chapter looks into."""
     return climbed.where(arm=arm, rung=rung, stage="first")
@@ -472,8 +483,8 @@ plots.loss_curves(
     smooth=40,
     ylim=(-0.4, 0.15),
     reference={"Pre-Norm GPT": 0.0},
-    caption="Training loss minus that of the Pre-Norm GPT at the same step, for three models of the same size, with five seeds each, at the best learning rates of a preliminary search. "
-    "The axis of steps is logarithmic. nGPT's loss is higher for a few steps and then lower by more than the axis shows. Which model has the lowest loss at the end?",
+    caption="Training loss minus the Pre-Norm GPT's at the same step, for a QK-Norm GPT and an nGPT of the same size, with five seeds each, at the best learning rates of an earlier search. Below zero, a loss is lower than the Pre-Norm GPT's. "
+    "The step axis is logarithmic. nGPT's loss is higher for a few steps. Then it is lower by more than 0.4 nats, and for a while its curve leaves the figure. Which model has the lowest loss at the end?",
     provenance=lab.provenance(*map(on_the_ladder, racers.values())),
 ).named("race")
 
@@ -512,7 +523,7 @@ def early(runs):
     "Early in training, nGPT has a lower training loss than a Pre-Norm GPT with warm-up.",
     found="After a tenth of the steps, nGPT's training loss is {apart:.3f} nats {side} that of a Pre-Norm GPT with warm-up.",
     source="Loshchilov et al. 2025, arXiv 2410.01131, Figure 1",
-    beside={"last step": "behind at the end", "control": "both without warm-up"},
+    beside={"last step": "nGPT's loss is higher at the end", "control": "both without warm-up"},
 )
 (early(abrupt) - early(sphere)).claim(
     "08-first-lap-without-warm-up",
@@ -522,8 +533,8 @@ def early(runs):
     source="this book",
     beside={
         "own": early(ramped) - early(sphere),
-        "last step": "behind at the end, too",
-        "control": "nGPT with a warm-up",
+        "last step": "nGPT's loss is higher at the end, too",
+        "control": "a warm-up raises nGPT's loss",
     },
 )
 
@@ -540,24 +551,24 @@ end = sphere.measure("test.loss")
 
 # %% [markdown]
 r"""
-For these runs the second explanation is right: nGPT starts fast because it has no warm-up. A GPT without warm-up has a lower loss than nGPT from the first steps on. And nGPT with a warm-up starts more slowly than
-the GPT with one, although all its lengths are still 1. So here it is not the sphere that makes the start fast. (The first explanation remains untested, since neither model has weight decay.)
+For these runs the second explanation is right: nGPT starts fast because it has no warm-up. A GPT without warm-up has a lower loss than nGPT from the first steps on. And if both models have a warm-up, nGPT's loss is higher
+than the GPT's for most of the first tenth, although all its lengths are still 1. So unit length does not make the start fast here. (Our runs cannot show whether settling lengths slow a GPT down: our GPT has no weight decay, so nothing makes its lengths settle.)
 """
 
 # %%
 lap = {
     "nGPT": sphere,
-    "warm-up, nGPT": ramped,
+    "nGPT with warm-up": ramped,
     "Pre-Norm GPT": flat,
-    "no warm-up, GPT": abrupt,
+    "GPT without warm-up": abrupt,
 }
 plots.loss_curves(
     {name: runs.values(lambda r: r.losses[:tenth]) for name, runs in lap.items()},
     logx=True,
     smooth=10,
     ylim=(2.0, 5.5),
-    caption="Training loss of nGPT and the GPT, with and without warm-up, in the first tenth of training, with five seeds each. The losses of the two models without warm-up fall together, and the GPT's loss is a little lower. The losses of the two models with warm-up "
-    "are higher until the warm-up is over. A warm-up makes a larger difference than the sphere does.",
+    caption="Training loss of nGPT and the GPT, with and without warm-up, in the first tenth of training, with five seeds each. After the first steps, the losses of the two models without warm-up fall together, and the GPT's loss is a little lower. The losses of the two models with warm-up "
+    "stay higher. A warm-up makes a larger difference than the sphere does.",
     provenance=lab.provenance(*lap.values()),
 ).named("first-lap")
 
@@ -572,29 +583,19 @@ plots.loss_curves(
 
 # %% [markdown]
 r"""
-Does the sphere make a start without warm-up safer, then? The cards do not decide this. nGPT's final loss is about the same with and without a warm-up, though one seed decides whether the difference is within
-0.01 nats. Without its warm-up the GPT's mean loss is a little higher. Even so, the GPT without warm-up has a lower final loss than nGPT.
+Does the sphere make a start without warm-up safer, then? The cards do not settle this. nGPT's final loss is about the same with and without a warm-up. But the verdict that leaving out the warm-up costs nGPT less than 0.01 nats depends on a single seed.
+The GPT's mean final loss is a little higher without its warm-up than with it. Even so, the GPT without warm-up has a lower final loss than nGPT.
 
 <details><summary>How sure is that?</summary>
 
-The GPT's loss rises by about the smallest difference that five seeds can detect. Each model keeps the learning rate that was tuned with its own schedule.
+Without warm-up the GPT's final loss is higher by about the smallest difference that five seeds can detect. nGPT's learning rate was tuned only without a warm-up, and the GPT's only with one.
 
 </details>
 
 ### Final loss
 
-At the end of training the order is reversed: nGPT's loss is higher than the GPT's, and the difference to the GPT with QK-Norm is larger still. The figure shows the largest size at which all five methods were trained. Each card shows the largest size of its own comparison.
+By the end of training nGPT has lost its early lead over the GPT with warm-up: its loss is higher than this GPT's, and the difference from the GPT with QK-Norm is larger still. The chapter's first figure shows this at size S, the largest at which all five methods in it were trained. (Its last two rows are explained below.) Each card below compares two methods at the largest size at which both were trained.
 """
-
-# %%
-largest = ladder.shared_rung(climbed, [*racers.values(), starts, overwritten])
-names = {**racers, "nGPT, published initial values": starts, "overwritten stream": overwritten}
-plots.dots(
-    {name: list(ladder.reported(climbed, arm)[largest].values()) for name, arm in names.items()},
-    xlabel="test loss (nats)",
-    caption=f"Test loss of each method at its best learning rate, in models of width {ladder.RUNGS[largest].dim} ({largest}). *Overwritten stream* is a GPT with a bug of the released baseline, explained below.",
-    provenance=lab.provenance(climbed.where(stage="final")),
-).named("finish")
 
 # %%
 ladder.improvement(climbed, "ngpt").claim(
@@ -606,7 +607,7 @@ ladder.improvement(climbed, "ngpt").claim(
     published="the same loss after 4 to 20 times fewer steps",
     domain=Domain(
         "24 layers and more, contexts of 1k to 8k tokens, 200k steps and more",
-        "six blocks, 20 characters a parameter (the shared ladder)",
+        "six blocks, 20 characters per parameter (the shared ladder)",
         inside=False,
     ),
 )
@@ -624,37 +625,37 @@ ladder.improvement(climbed, "ngpt", starts).claim(
     "> 0",
     "The published first values cost a model of six blocks.",
     found="At size {rung}, nGPT's test loss with our initial values is {apart:.4f} nats {side} with the published initial values.",
-    source="Loshchilov et al. 2025, arXiv 2410.01131: a first share of 0.05, in the order of one over 24 layers, and s_z = 1; ours change both",
+    source="Loshchilov et al. 2025, arXiv 2410.01131: an initial share of 0.05, about one over 24 layers, and s_z = 1; ours differ in both",
 )
 
 # %% [markdown]
 r"""
-At size M the difference between nGPT and either GPT is smaller than at size S (the open cards have both sizes, and [all runs](runs.md) has every result). But two sizes are not a trend. At size S, with the published initial values, nGPT's loss is a little higher still. Those values differ from ours in the share and in $s_z$, and
+At size M the difference between nGPT and either GPT is smaller than at size S (the open cards show both sizes, and [all runs](runs.md) has every result). But two sizes are not a trend. At size S, in a preliminary evaluation, nGPT has a higher loss with the published initial values than with ours. Those values differ from ours in the share and in $s_z$, and
 we did not separate their effects.
 
 <details><summary>How sure is that?</summary>
 
-nGPT's uncertainty from tuning is less than a tenth of the difference between its loss and the GPT's, so a better learning rate would not have closed the gap. The published initial values were tested at size S only, and one seed decides whether the interval excludes zero.
-With weight decay (variant W) we did not train nGPT.
+At size M, the uncertainty from tuning is less than a tenth of the difference between nGPT's loss and the GPT's, so a better learning rate would not have closed the gap. The published initial values were tested at size S only, and one seed decides whether the interval of the loss difference from ours excludes zero.
+We did not train nGPT with weight decay (variant W).
 
 </details>
 
-Does that contradict the paper? No. Its models have 24 layers and more, contexts at least sixteen times as long as at size M, and a baseline without QK-Norm. The
-paper's factor is not for short runs either: according to the notes of the [official code](https://github.com/NVIDIA/ngpt), nGPT reaches in 200,000 steps the loss that
-the GPT has after 800,000, and a smaller factor is expected in shorter runs. In larger models, too, the factor shrinks when the baseline is stronger: an
-*approximately* normalized GPT is reported to converge up to 40 % faster than one with QK-Norm
-([Franke et al., 2025](https://arxiv.org/abs/2505.22014)). And nGPT's best rate moves with the width and the number of steps
-([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)), so if the learning rate is tuned at one size and kept at the others, chance decides such a comparison. Here it is tuned for each size.
+Does nGPT's higher final loss contradict the paper? No. Its models have 24 or more layers, contexts at least sixteen times as long as at size M, and a baseline without QK-Norm. Moreover, the
+paper's factor of 4 to 20 is for long runs: according to the notes of the [official code](https://github.com/NVIDIA/ngpt), nGPT reaches in 200,000 steps the loss that
+the GPT has after 800,000, and the notes expect a smaller factor in shorter runs. In larger models, too, less of the advantage remains against a stronger baseline: a variant of nGPT
+with *approximate* normalization is reported to converge up to 40 % faster than a GPT with QK-Norm
+([Franke et al., 2025](https://arxiv.org/abs/2505.22014)). And nGPT's best learning rate changes with the width and the number of steps
+([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)), so comparisons that keep one learning rate for several sizes are unreliable. Here it is tuned for each size.
 
-Our runs tell us about small models only. At this size, compare a method with the strongest baseline, and do not judge it by its early training.
+Our runs tell us about small models only. But at any size, compare a method with the strongest baseline, and do not judge it by its early training.
 
 ### What a step costs
 
-On a shared machine times mislead, and ratios mislead less. The probe `pace` trains both models in turns of five steps, in one process, and divides their processor times. (The models have two blocks of width 64.) The table below gives the factors that the paper reports.
+On a shared machine, times are unreliable; their ratios are more reliable. The probe `pace` trains both models alternately, five steps at a time, in one process, and divides nGPT's processor time by the GPT's. (The models have two blocks of width 64.) This section's last table gives the paper's factors.
 
 | question | choices | ours |
 | --- | --- | --- |
-| How long does a step of nGPT take, compared with a step of the GPT? <!-- 08-a-step-costs-more --> | no longer; <!-- 1.05 --> up to half as long again; <!-- 1.5 --> longer still | <details><summary>show</summary>A step costs more.</details> |
+| How long does a step of nGPT take, compared with a step of the GPT? <!-- 08-a-step-costs-more --> | about as long, or shorter; <!-- 1.05 --> up to 1.5 times as long; <!-- 1.5 --> more than 1.5 times as long | <details><summary>show</summary>Longer, but we predicted no factor.</details> |
 """
 
 # %%
@@ -684,9 +685,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-The published factor in steps grows with the context length. Here a context has 32 characters at size S and 64 at size M. To get a factor in time, divide the factor in steps by the relative time per step. A step has hardly more operations than Pre-Norm's ([chapter 10](10_choosing_a_norm.ipynb) counts them), so most of the extra
-time should go into memory traffic: many small kernels compute lengths and divide by them, and every step ends with a pass over all weights. No cell here
-measures how much each of these causes costs. On a GPU fused kernels remove some of this traffic (`labkit.fused`).
+The published factor in steps (the GPT's number of steps divided by nGPT's, for the same loss) grows with the context length. Here a context has 32 characters at size S and 64 at size M. To get a factor in time, divide the factor in steps by the relative time per step. A step of nGPT has hardly more operations than a step of Pre-Norm ([chapter 10](10_choosing_a_norm.ipynb) counts them), so most of the extra
+time should go into memory traffic: many small kernels compute lengths and divide by them, and every step ends with a pass over all weights. We did not
+measure the cost of each cause. On a GPU fused kernels remove some of this traffic (`labkit.fused`).
 
 ### What it learns
 
@@ -694,7 +695,7 @@ Is the trained model really on the sphere? And how far does each sublayer move t
 
 | question | choices | ours |
 | --- | --- | --- |
-| Each sublayer moves the stream a learned share of the way to the sublayer's output. How does the feed-forward layer's share in the last block compare with that in the first? <!-- 08-shares-grow-with-depth --> | smaller; <!-- -0.1 --> about equal; <!-- 0.1 --> larger | <details><summary>show</summary>The feed-forward layer's learned share is larger in the last block than in the first.</details> |
+| Each sublayer moves the stream a learned share of the way to its output. How does the feed-forward layer's share in the last block compare with that in the first? <!-- 08-shares-grow-with-depth --> | smaller; <!-- -0.1 --> about equal; <!-- 0.1 --> larger | <details><summary>show</summary>The feed-forward layer's learned share is larger in the last block than in the first.</details> |
 """
 
 # %%
@@ -714,7 +715,7 @@ plots.by_depth(
     },
     ylabel="share |α|, mean over channels",
     reference={"initial value": base.model.share},
-    caption="Learned shares α of attention and of the feed-forward sublayer, averaged over channels, by block. The feed-forward sublayer's share is small in the first blocks and largest in the last. Attention's share changes less.",
+    caption="Learned shares α of attention and of the feed-forward sublayer, averaged over channels, by block. The feed-forward sublayer's share is small in the first blocks and largest in the last. From block to block, attention's share differs less.",
     provenance=lab.provenance(sphere),
 ).named("learned-shares")
 
@@ -730,17 +731,17 @@ sphere.measure(measure_growth).claim(
     "08-shares-grow-with-depth",
     "> 0",
     "In a trained nGPT, the feed-forward sublayer's learned share α is larger in the last block than in the first.",
-    found="In the first block, the feed-forward sublayer's learned share α is {apart:.2f} {side} in the last block.",
+    found="In a trained nGPT, the feed-forward sublayer's learned share α is {mean:.2f} larger in the last block than in the first.",
     source="this book",
 )
 
 # %% [markdown]
 r"""
 The shares have moved away from their initial value, some up and some down. The feed-forward sublayers of the first blocks take tiny steps, and that of the
-last block goes about a third of the way. Attention's share changes little from block to block. If a share is a learning rate, the model
-has learned a schedule. A single initial value for all blocks is only a start.
+last block covers about a third of the way. Attention's share differs less between blocks. If a share is a learning rate, the model
+has learned a schedule over its blocks. So one initial value for all blocks can only be a first guess.
 
-The scale $s_z$ has moved away from its initial value as well (row *right* of the table in the next section). Cosines are small, and certainty needs large logits.
+The scale $s_z$ has grown from its initial value, 10 (row *correct* of the table in the next section): cosines are small, and certainty needs large logits.
 
 ## Where it goes wrong
 
@@ -749,7 +750,7 @@ The scale $s_z$ has moved away from its initial value as well (row *right* of th
 Each run below is nGPT with one bug, trained to the end at nGPT's best learning rate. Which bugs would you notice from the loss?
 
 1. **no outer norm**: after the step, the stream is not brought back to the sphere.
-2. **wrong axis**: `out` and `down` are normalized along their rows.
+2. **wrong axis**: `out` and `down` get unit rows, not unit columns.
 3. **wrong branch**: $\alpha$ multiplies the old stream and $1 - \alpha$ the sublayer's output, so that each sublayer nearly replaces the stream.
 """
 
@@ -760,8 +761,8 @@ harm = {fault: wrong[fault].measure("test.loss") - end for fault in faults}
 plots.dots(
     {fault: harm[fault].values for fault in ("no outer norm", "wrong axis")},
     xlabel="test loss minus the correct nGPT's (nats)",
-    threshold={"right": 0.0},
-    caption="Test loss of nGPT with each of two bugs minus that of the correct nGPT, seed by seed. The loss with the third bug is far beyond the range of this axis. The next table gives it.",
+    threshold={"correct": 0.0},
+    caption="Test loss of nGPT with each of two bugs minus that of the correct nGPT, seed by seed. The loss with the third bug is far beyond the range of this axis (see the next table).",
     provenance=lab.provenance(*wrong.values()),
 ).named("mistakes")
 
@@ -774,15 +775,15 @@ def measure_last_stream(record):
 
 looks = {
     "test loss": "test.loss",
-    "largest error of a weight's length": "weights.off",
+    "largest error of a weight vector's length": "weights.off",
     "length of the last stream": measure_last_stream,
     "learned s_z": "sphere-scales.s_z",
     "cosine of a block's input and output": lambda record: np.mean(record.probes["layer-cosine"]),
 }
 plots.table(
     [
-        {"arm": name, **{kind: part.measure(look).mean for kind, look in looks.items()}}
-        for name, part in {"right": sphere, **wrong}.items()
+        {"model": name, **{kind: part.measure(look).mean for kind, look in looks.items()}}
+        for name, part in {"correct": sphere, **wrong}.items()
     ],
     digits=4,
 )
@@ -792,22 +793,22 @@ lead_of_qk = end - on_the_ladder("qk").measure("test.loss")
 harm["no outer norm"].claim(
     "08-loss-hides-the-outer-norm",
     f"in [-0.01, 0.01] of {lead_of_qk.mean}",
-    "The final test loss does not reveal that an nGPT never brings its stream back to the sphere.",
+    "The final test loss is nearly the same if an nGPT never brings its stream back to the sphere.",
     found="The test loss of the correct nGPT is {apart:.4f} nats {side} that of an nGPT whose stream is never brought back to the sphere.",
     source="this book",
 )
 
 # %% [markdown]
 r"""
-The wrong branch is caught at once: almost nothing of a token is left after twelve steps that each replace the stream, and the loss is near that of the
-unigram baseline (a prediction from letter frequencies alone). The other two are hard to see. In the figure some of their losses are lower and some are higher than the correct model's. Five seeds cannot show that these bugs cost nothing. The card's criterion is that the missing norm changes the loss by less than
-0.01 nats either way, a quarter of the loss difference between nGPT and the QK-Norm GPT, and even that verdict depends on one seed.
+The wrong branch is caught at once: almost nothing of a token is left after twelve sublayers that each nearly replace the stream (hence the small cosine), and the loss is near that of the
+unigram baseline (a prediction from letter frequencies alone). The other two are hard to see. In the figure some of their losses are lower and some higher than the correct model's. Five seeds cannot show that these bugs cost nothing. The card above asks only whether the missing norm changes the loss by less than
+0.01 nats either way. This margin is about a quarter of the loss difference between nGPT and the QK-Norm GPT at size S. Even on this question the verdict depends on one seed.
 
-A mistake that costs nothing may be a method in its own right. But a table that calls it nGPT is wrong. So measure
-a quantity that the mistake affects directly. The length of a weight vector reveals the wrong axis. The length of the stream reveals the missing norm, and the column *learned s_z* shows why the loss does not reveal it: where the stream is shorter, $s_z$ has grown. For the model without the norm, multiply the stream's length by $s_z$: the product, the largest possible logit, is within a tenth of the correct model's. Attention does not notice the shorter stream either, because queries and keys
+A mistake that costs nothing may be a method in its own right. But a paper that calls it nGPT is wrong. Since the loss may hide a mistake, measure
+a quantity that the mistake affects directly. The length of a weight vector reveals the wrong axis. The length of the stream reveals the missing norm. The column *learned s_z* (the mean over the vocabulary) shows why the loss does not: without the norm the stream is shorter, but $s_z$ has grown more. The product of the two, about the largest possible logit, differs from the correct model's by less than a tenth. Attention does not notice the shorter stream either, because queries and keys
 are divided by their own lengths.
 
-The checker finds bugs inside a block without training. It reads the block and compares it with the equations. A *law* is one property that a block with these equations must have, and a single bug may break several:
+The checker finds bugs inside a block without training: it compares the block with the equations. (The wrong axis is a bug outside the block, so the next table leaves it out.) Here a *law* is a property that every block with these equations must have, and a single bug may break several. In this table *both halves* means both sublayers, and the equation after *the recipe has* is the correct step:
 """
 
 # %%
@@ -817,7 +818,7 @@ for fault in (None, "no outer norm", "wrong branch"):
     causes = [law.cause for law in report.failed if law.cause]
     rows.append(
         {
-            "block": fault or "right",
+            "block": fault or "correct",
             "laws kept": f"{sum(law.ok for law in report.laws)} of {len(report.laws)}",
             "what the checker says": causes[0] if causes else "",
         }
@@ -828,18 +829,22 @@ plots.table(rows)
 r"""
 ### Handicaps of the published baseline
 
-An advantage depends on the baseline. Two facts about the GPT that was released with nGPT:
+An advantage depends on the baseline. Here are two facts about the GPT that was released with nGPT:
 
-- At first the output of its norm replaced the stream, $x \leftarrow N(x) + f(N(x))$, so that every skip carried a normalized copy ([issue 1](https://github.com/NVIDIA/ngpt/issues/1) of the official repository).
-  There the author of the repository says that the paper's own code did not have this bug. The [commit that fixed it](https://github.com/NVIDIA/ngpt/commit/6dcc109c5c6d90600f07e6d115e859361ebf4a1a) also raised the GPT's learning rate fivefold and took back the sentence that the code reproduces the
-  paper's factors. With $z = N(x)$ the step is $z \leftarrow N(z + f(z))$: that is Post-Norm with one extra norm on the embeddings. How much does the bug cost a GPT at its best learning rate? At size S five seeds show no increase of the loss (*overwritten stream* in the figure of final losses), and at size M a small one ([all runs](runs.md)). (For Post-Norm itself, twenty seeds in chapter 05 show a loss slightly higher than Pre-Norm's.) The bug also narrows the range of learning rates that work, as far as one run per learning rate can show.
-- The GPT's matrices are *stored* in bfloat16, as those of the paper's experiments are said to be. The notes of the repository say that this hurts the GPT more. For values near 0.1, neighbouring numbers of bfloat16 are $2^{-11}$ apart, and a step of less than half of that is lost. A GPT's weights can grow until such steps are lost, whereas nGPT's weights cannot grow.
+- In the first release the output of its norm replaced the stream, $x \leftarrow N(x) + f(N(x))$, so that every skip carried a normalized copy ([issue 1](https://github.com/NVIDIA/ngpt/issues/1) of the official repository).
+  In the issue the repository's author says that the paper's own code did not have this bug. The [commit that fixed it](https://github.com/NVIDIA/ngpt/commit/6dcc109c5c6d90600f07e6d115e859361ebf4a1a) also raised the GPT's learning rate fivefold and removed the statement that the code reproduces the
+  paper's factors.
 
-We did not test the effect of bfloat16. In any case, when a method is far better than its baseline, read the baseline's code first.
+  Written for $z = N(x)$, the step is $z \leftarrow N(z + f(z))$. This is Post-Norm, except that the embeddings are normalized, too.
+
+  How much does the bug cost a GPT at its best learning rate? At size S we detect no increase in the loss with five seeds (*GPT, overwritten stream* in the chapter's first figure). At size M the loss is a little higher ([all runs](runs.md)). (For Post-Norm itself, twenty seeds in chapter 05 show a loss slightly higher than Pre-Norm's.) The bug also seems to narrow the range of learning rates that work, but we ran every rate except the best one only once.
+- The GPT's matrices, like nGPT's, are *stored* in bfloat16. The notes of the repository say that this was so in the paper's experiments, too, and that it hurts the GPT more than nGPT. For values near 0.1, neighbouring numbers of bfloat16 are $2^{-11}$ apart, and a step of less than half of that is lost. The spacing grows with the weight, so a GPT's weights can grow until steps of the usual size are lost. nGPT's weights cannot grow.
+
+We did not test the effect of bfloat16. Still, when a method is far better than its baseline, read the baseline's code first.
 
 ## Exercises
 
-**2 (by hand).** A stream $h = (1, 0)$, a branch whose direction is $b = (-\tfrac35, \tfrac45)$, and shares of $\tfrac12$ for both channels. What is the stream after the step?
+**2 (by hand).** The stream is $h = (1, 0)$, the sublayer's output has the direction $b = (-\tfrac35, \tfrac45)$, and each channel's share is $\tfrac12$. What is the stream after the step?
 """
 
 # %% tags=["exercise"]
@@ -863,7 +868,7 @@ $(h + b)/2 = (0.2, 0.4)$, of length $0.2\sqrt5$. The stream becomes $(1, 2)/\sqr
 
 </details>
 
-**3 (by hand).** A vocabulary has $V = 50{,}000$ tokens. What is the smallest $s_z$ with which a loss of 0.01 nats is possible for a token?
+**3 (by hand).** A vocabulary has $V = 50{,}000$ tokens. With ideal cosines, what is the smallest $s_z$ that gives a token a loss of at most 0.01 nats?
 """
 
 # %% tags=["exercise"]
@@ -888,7 +893,7 @@ $(V-1)\,e^{-2s} = e^{0.01} - 1 \approx 0.01005$, so $s = \tfrac12\log(49{,}999/0
 </details>
 
 **4 (prove).** Let $h$, $b$ be unit vectors with angle $\theta\in(0,\pi)$ and let the share be one number $\alpha\in(0,1)$. (a) Show that the length of $h + \alpha(b-h)$ is $\sqrt{1 - 2\alpha(1-\alpha)(1-\cos\theta)}$. (b) Show that it is smallest at $\alpha = \tfrac12$ and that lerp and slerp agree there.
-(c) With shares $\alpha_i$ for each channel, give an example in which the new stream leaves the great circle through $h$ and $b$.
+(c) With a separate share $\alpha_i$ for each channel, give an example in which the new stream leaves the great circle through $h$ and $b$.
 
 <details><summary>Hint</summary>
 
@@ -923,28 +928,28 @@ r"""
 
 - **How can a model learn faster on a sphere?** Here it does not. nGPT starts fast because it has no warm-up, and a GPT without warm-up starts faster
   still. <!-- 08-falls-faster-at-first 08-first-lap-without-warm-up -->
-- **How much of the advantage remains compared with a tuned GPT?** Nothing at our two sizes: the GPT has a lower loss at the end, and in a preliminary evaluation a GPT with QK-Norm has a still lower one. The published
+- **How much of the advantage over a tuned GPT remains?** Nothing at our two sizes: the GPT has a lower loss at the end, and in a preliminary evaluation a GPT with QK-Norm has a still lower one. The published
   factors are for long runs and long contexts. <!-- 08-ladder-against-gpt 08-ladder-against-qk-norm -->
-- A step goes the share $\alpha$ along the chord and back to the sphere. Shares are learning rates, and here, at one model size and one learning rate, six blocks learned a schedule of them. <!-- 08-step-is-the-formula 08-shares-grow-with-depth -->
-- Matrices that read the stream have rows of length 1, and matrices that write to it have columns of length 1. Because scales do not matter, weight decay has no effect. <!-- 08-constants-are-forgotten -->
-- $s_z$, $s_{qk}$, $s_u$, $s_v$ make up for the limits of cosines. The size at which a scale is stored determines how fast it learns. <!-- 08-scale-bounds-certainty 08-storage-sets-the-speed -->
-- Two of three bugs raise the loss by less than runs of this size can detect (we used five seeds and one learning rate, and for one bug the verdict depends on a single seed). Lengths and cosines reveal all three. Also check the handicaps of a baseline. <!-- 08-loss-hides-the-outer-norm -->
+- A step moves the stream by a share $\alpha$ along the chord and then returns it to the sphere. Shares are learning rates, and here, at one model size and one learning rate, the model learned a schedule over its six blocks. <!-- 08-step-is-the-formula 08-shares-grow-with-depth -->
+- Matrices that read the stream have rows of length 1, and matrices that write to it have columns of length 1. A constant factor on a matrix changes nothing, so weight decay has practically no effect. <!-- 08-constants-are-forgotten -->
+- $s_z$, $s_{qk}$, $s_u$, $s_v$ make up for the limits of cosines. The size at which a scale is stored determines how fast it changes. <!-- 08-scale-bounds-certainty 08-storage-sets-the-speed -->
+- Two of three bugs change the loss by less than runs of this size can detect. We used five seeds and one learning rate, and for one bug the verdict depends on a single seed. Lengths and cosines reveal all three. Also check a baseline for handicaps. <!-- 08-loss-hides-the-outer-norm -->
 
 ## To carry away
 
-- **Equation.** $h \leftarrow \mathrm{norm}\big(h + \lvert\alpha\rvert \odot (\mathrm{norm}(f(h)) - h)\big)$. After each step every row that reads the stream and every column that writes to it has length 1.
+- **Equation.** $h \leftarrow \mathrm{norm}\big(h + \lvert\alpha\rvert \odot (\mathrm{norm}(f(h)) - h)\big)$. After each training step, the rows of reading matrices and the columns of writing matrices get length 1.
 - **Scales.** Multiply the output's cosines by $s_z$, queries and keys by $s_{qk}$ and their products by $\sqrt{d_k}$, $u$ by $s_u$, and $v$ by $s_v\sqrt d$.
 - **Use.** nGPT trains without warm-up or weight decay. Compare it with a GPT that has QK-Norm.
-- **Cost.** Each step takes longer, and the initial values of the scales must fit the depth.
+- **Cost.** A training step takes longer than a GPT's, and the best initial share $\alpha$ may depend on the depth.
 
 | you see | cause | try |
 | --- | --- | --- |
-| the loss has a floor far above 0 | $s_z$ is too small to be sure | a larger initial $s_z$ |
-| the loss falls slowly at first | $s_z$ starts low: the model may not be sure yet | look at $s_z$ by steps |
-| a shallow model stays near its embedding | an initial share of 0.05 with few sublayers | look at the cosine of a block's input and output |
-| scales learn too fast or not at all | the size at which they are stored | $1/\sqrt d$, and a factor in the forward pass |
+| the loss has a floor far above 0 | $s_z$ is too small for certainty | a larger initial $s_z$ |
+| the loss falls slowly at first | $s_z$ starts low, so the model cannot be sure yet | plot $s_z$ against steps |
+| a shallow model's stream stays near the token's embedding | an initial share of 0.05 with few sublayers | look at the cosine of a block's input and output |
+| scales change too fast or hardly at all | the size at which they are stored | store at $1/\sqrt d$, multiply by a constant in the forward pass |
 | the loss is normal, but some lengths are not 1 | matrices normalized along the wrong axis, or only at the start | readers along axis 1, writers along axis 0, after every step; `labkit.probes.weights.lengths` shows the lengths |
-| a method is far better than its baseline | the baseline is rounded, overwritten, or not tuned | look at the baseline |
+| a method is far better than its baseline | the baseline has rounded weights, an overwritten stream, or a learning rate that was not tuned | read the baseline's code |
 
 ## References
 
