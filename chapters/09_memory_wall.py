@@ -11,15 +11,15 @@ r"""
 # Norms at the memory wall
 
 **Question.** [Ivanov et al. (2021)](https://arxiv.org/abs/2007.00072) profiled a layer of BERT in training: softmax and
-layer norm did 0.17 % of the arithmetic in 25.5 % of the time. An article, part 7 of *Transformer Anatomy* ([errata](errata.md)), puts norms at 0.6
+layer norm did 0.17 % of the arithmetic in 25.5 % of the time. Part 7 of the series *Transformer Anatomy* ([errata](errata.md)) puts norms at 0.6
 per cent of a decoding step. Do norms take a quarter of the time or half a per cent, and why?
 
 <details><summary>In short (contains spoilers)</summary>
 
-- A norm does little arithmetic and moves many bytes. A large norm waits for memory, and a small norm waits for its kernel to start.
-- So the cost depends on the program more than on the formula. A norm that runs operation by operation goes to memory many times, and a norm in one kernel goes once.
-- In a whole training step at width 1,024, compiling the plain model saved more time than any library of norm kernels did without a compiler.
-- Single norms were timed on an H100 and training steps on an H200. Times of decoding are estimates.
+- A norm does little arithmetic and moves many bytes. A norm of a large tensor waits for memory, and a norm of a small tensor waits for its kernel to start.
+- So the cost depends on the program more than on the formula. A norm that runs operation by operation makes many trips to memory, and a norm in one kernel makes one.
+- At width 1,024, compiling a model with unfused norms shortened a training step more than any library's norms did in the uncompiled model.
+- Single norms were timed on an H100 and training steps on an H200. Decoding times are estimates.
 
 </details>
 """
@@ -67,10 +67,10 @@ sizes = lab.sizes(
 )
 h100, facts = DEVICES["H100"], recorded()
 programs = {
-    "in steps, started one by one": Assumptions("eager", shortest=5e-6),
-    "in steps, in one graph": Assumptions("eager"),
-    "one kernel, the sum another": Assumptions("alone"),
-    "one kernel, with the sum": Assumptions("fused"),
+    "separate kernels, started one by one": Assumptions("eager", shortest=5e-6),
+    "separate kernels, one CUDA graph": Assumptions("eager"),
+    "norm and sum in two kernels": Assumptions("alone"),
+    "norm and sum in one kernel": Assumptions("fused"),
 }
 
 
@@ -93,31 +93,31 @@ plots.explore(
     [1, 8, 64],
     "programs",
     label="sequences decoded at once",
-    caption="Share of a decoding step that norms and the sums before them take, for four programs that compute the same formula, in a model of 8 billion parameters on one H100. The shares are estimates, which are explained in the section *A whole model*.",
+    caption="Share of a decoding step that is spent on norms and on the sums before them (which add a branch to the stream), for four programs that compute the same formulas, in a model of 8 billion parameters on one H100. All but the first run in CUDA graphs, which start a recorded list of kernels as a whole. The section *A whole model* explains these estimates.",
 )
 
 # %% [markdown]
 r"""
 ## The idea: count the bytes
 
-Both numbers are about a few lines of algebra. Most of the difference can come from the program that computes these lines. On a GPU a program is a sequence of **kernels**, each of which starts and runs as one piece. A norm can be one kernel for each operation (it then runs *in steps*, or *unfused*), or one for all (*fused*).
+The quarter and the half per cent both refer to the same few lines of algebra (the quarter includes the softmax). Most of the difference may come from the program that computes these lines. On a GPU a program is a sequence of **kernels**, each of which starts and runs as one piece. A norm can run as one kernel per operation (*in steps*, or *unfused*), or as a single kernel (*fused*).
 
 We follow one row: a token of the first figure's model, $d = 4096$ values in bfloat16. An RMSNorm in one kernel reads $4096\cdot2 = 8{,}192$ bytes and writes the same number. We leave out the bytes of the gain, which many rows share. The kernel squares, adds,
-scales and multiplies by the gain: four operations per value, $16{,}384$ in all, which is by chance also the number of bytes.
+scales and multiplies by the gain: four operations per value, $16{,}384$ in all, which happens to equal the number of bytes.
 
 An H100's data sheet promises $3.35\cdot10^{12}$ bytes per second from memory and $67\cdot10^{12}$ operations in float32
 ([NVIDIA, 2023](https://www.nvidia.com/en-us/data-center/h100/)). So if the whole chip works on this row, the bytes need $16{,}384/(3.35\cdot10^{12})$ seconds, which is
-4.9 ns, and the arithmetic needs 0.24 ns. Memory takes twenty times as long. (The data sheet counts a multiplication and the addition of its result as two operations. Where they do not come in such pairs, memory takes only ten times as long.)
+4.9 ns, and the arithmetic needs 0.24 ns. Memory takes twenty times as long. (The data sheet's peak assumes that each multiplication is fused with an addition; otherwise the arithmetic takes twice as long.)
 Processors compute faster than memory supplies them with data: this is called the *memory wall*.
 
-The **arithmetic intensity** of a program is its number of operations per byte. For our row it is $4/4 = 1$. A device has such a number, too, its **ridge**:
+The **arithmetic intensity** of a program is its number of operations per byte. For our row it is $16{,}384/16{,}384 = 1$. A device has a corresponding number, its **ridge**:
 an H100 can do $67/3.35 = 20$ operations while one byte arrives. A program with fewer operations
 per byte waits for memory. Matrix products run in separate units, with $989\cdot10^{12}$ operations per second and a ridge at $989/3.35 = 295$. [Williams et al. (2009)](https://doi.org/10.1145/1498765.1498785) drew this as a **roofline**:
 
 $$\text{operations per second} \;\le\; \min(\text{peak},\ \text{intensity}\times\text{bandwidth}).$$
 
-A product of $n$ tokens with a $d\times d$ matrix does $2nd^2$ operations and moves $2d^2 + 4nd$ bytes. For one token that is about
-one operation per byte: *in decoding*, one token at a time, *matrices wait for memory, too*.
+Multiplying $n$ tokens by a $d\times d$ matrix takes $2nd^2$ operations and moves $2d^2 + 4nd$ bytes. For one token that is about
+one operation per byte. In *decoding*, a model generates one token per step. So for one sequence *matrix products wait for memory, too*.
 """
 
 
@@ -132,18 +132,18 @@ plots.roof(
     {"bfloat16 matrix units": h100.matrix, "float32 outside them": h100.vector},
     {"RMSNorm; matrix, 1 token": of_matrix(1), "matrix, 64 tokens": of_matrix(64),
      "matrix, 4096 tokens": of_matrix(4096)},
-    caption="Roofline of an H100, from its data sheet: attainable operations per second against operations per byte. The intensity of a norm is far below both ridges, whatever the batch. The intensity of a matrix product grows with the number of tokens, because the matrix is read once for all of them.",
+    caption="Roofline of an H100, from its data sheet: attainable operations per second against operations per byte. The intensity of a norm is far below both ridges, whatever the batch. RMSNorm shares a mark with the matrix product for one token. The intensity of a matrix product grows with the number of tokens, because the matrix is read once for all of them.",
 ).named("roofline")  # fmt: skip
 
 # %% [markdown]
 r"""
-There are **four suspects** for the cost of a norm: its arithmetic, its passes over the row (LayerNorm makes
-two for its statistics, RMSNorm makes one), its trips to memory, and the start of a kernel. The roofline rules out the first. *Transformer Anatomy* counts $5d$ operations for LayerNorm. We count $7d$: sum, subtraction, square, sum, scale, gain and shift. The difference does not matter, because memory takes longer than either. Nor does float32 inside a kernel cost anything: norms never use the matrix units, and the count above already assumed the float32 rate.
+There are **four suspects** for the cost of a norm: (1) its arithmetic, (2) the number of its passes over the row, even if the row stays on the chip (LayerNorm makes
+two for its statistics, RMSNorm makes one), (3) its trips to memory, and (4) the start of its kernel. The roofline rules out the first. *Transformer Anatomy* counts $5d$ operations for LayerNorm. We count $7d$: sum, subtraction, square, sum, scale, gain and shift. By either count, the arithmetic takes less time than the memory traffic. Computing in float32 rather than bfloat16 adds no time: norms never use the matrix units, and we already assumed the float32 peak. (Moving float32 numbers does cost more.)
 
 ### One formula, eight kernels
 
-This is RMSNorm as `transformers` has it for Llama. Run *eagerly*, as PyTorch calls it, each operation reads its inputs from memory and
-writes its result back. One kernel moves four bytes per value, two read and two written. How many do these lines
+This is RMSNorm as `transformers` implements it for Llama. In PyTorch's *eager* mode (without a compiler), each operation reads its inputs from memory and
+writes its result back. A norm in one kernel moves four bytes per value: it reads two and writes two. How many do these lines
 move? Count before you look: a float32 number has four bytes, and a bfloat16 number has two.
 """
 
@@ -173,7 +173,7 @@ plots.trips(
         ],
         "one kernel": [("RMSNorm", 2, 2)],
     },
-    caption="Bytes per value that RMSNorm reads from memory and writes back, for each of its separate operations and for one kernel, counted while the code runs. The root is taken only once per row, so its bytes are negligible.",
+    caption="Bytes per value that RMSNorm reads from memory and writes back, for each of its separate operations and for one kernel, counted while the code runs. The root is taken once per row, so its bytes are negligible.",
 ).named("trips-to-memory")
 
 # %%
@@ -200,7 +200,7 @@ exact(forward.bytes / x.numel() / 4).claim(
 
 # %% [markdown]
 r"""
-So a norm can move nine times the bytes that it has to move. A **fused kernel** does
+So a norm can move nine times the bytes that it needs. A **fused kernel** performs
 all operations while the row is on the chip.
 
 ## Derivation: the backward pass
@@ -209,23 +209,23 @@ For a row $x$ of $d$ values and a gain $g$, RMSNorm is
 
 $$\hat x = x/r,\qquad r = \Big(\tfrac1d\textstyle\sum_i x_i^2 + \epsilon\Big)^{1/2},\qquad y = g\odot\hat x.$$
 
-Let $\nabla_y$ be the gradient of the loss with respect to $y$; then $u = g\odot\nabla_y$ is that with respect to $\hat x$. An entry $x_j$ acts in two
-ways: by itself, and through $r$, where $\partial r/\partial x_j = x_j/(d\,r) = \hat x_j/d$. So
+Let $\nabla_y$ be the gradient of the loss with respect to $y$; then $u = g\odot\nabla_y$ is the gradient with respect to $\hat x$. An entry $x_j$ acts in two
+ways: directly, and through $r$, where $\partial r/\partial x_j = x_j/(d\,r) = \hat x_j/d$. So
 
 $$\nabla_{x_j} = \frac{u_j}{r} - \sum_i \frac{u_i x_i}{r^2}\,\frac{\hat x_j}{d}
 \quad\Longrightarrow\quad \boxed{\nabla_x = \tfrac1r\,\big(u - \hat x\;\overline{u\hat x}\big)}$$
 
-with the bar for the mean over the row. The gain sees every row, so its gradient is a sum: $\nabla_g = \sum_{\text{rows}} \nabla_y\odot\hat x$.
+where the bar denotes the mean over the row. The gain acts on every row, so its gradient is a sum: $\nabla_g = \sum_{\text{rows}} \nabla_y\odot\hat x$.
 
-LayerNorm first subtracts the mean. This is a projection, which the backward pass applies once more. With $\hat x$ and $r$ of the centred row,
+LayerNorm first subtracts the mean. This step is a projection and equals its own transpose, so the backward pass applies it to the boxed gradient. As $\hat x$ already has mean zero, this changes only $u$. With $\hat x$ and $r$ computed from the centred row,
 $\nabla_x = \tfrac1r\big(u - \bar u - \hat x\;\overline{u\hat x}\big)$, and the shift's gradient is $\sum_{\text{rows}}\nabla_y$.
 
-Backward needs $x$, $\nabla_y$, $g$ and one number per row, $r$. LayerNorm also needs the mean. Neither needs $y$ or $\hat x$.
-So the backward pass reads two tensors, $x$ and $\nabla_y$, and writes one: three values, where forward moves two.
+The backward pass needs $x$, $\nabla_y$, $g$ and one number per row, $r$. LayerNorm's also needs the mean. Neither needs $y$, and $\hat x$ is recomputed.
+So the backward pass reads two tensors, $x$ and $\nabla_y$, and writes one: per entry of $x$ it moves three values, whereas the forward pass moves two.
 
 ### Your turn
 
-**1 (in code, 5 minutes).** Write the backward pass of RMSNorm. Rows come first: `x` and `dy` have shape (rows, d), `r` has (rows, 1).
+**1 (in code, 5 minutes).** Write the backward pass of RMSNorm. Rows come first: `x` and `dy` have shape (rows, d), and `r` has shape (rows, 1).
 """
 
 
@@ -236,6 +236,7 @@ def my_backward(dy, x, g, r):
 
 
 # %%
+# RMSNorm with a given backward pass
 class Fused(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight, eps, backward):
@@ -274,7 +275,7 @@ check_backward(my_backward)
 r"""
 <details><summary>Hint</summary>
 
-Make $\hat x$ and $u$ first. The mean needs `keepdim=True`.
+Compute $\hat x$ and $u$ first. The mean needs `keepdim=True`.
 
 </details>
 """
@@ -324,20 +325,20 @@ r"""
 
 A GPU has *multiprocessors*, on which threads run in *warps* of 32. Each thread keeps the numbers it works on in *registers*, the fastest memory of the chip. If they do not fit there, the kernel *spills*: it stores the rest in slower memory.
 
-Our kernels are written in Triton ([Tillet et al., 2019](https://doi.org/10.1145/3315508.3329973)), where a kernel runs as many *programs* at once, each with a few warps for a few rows. (Elsewhere in this chapter a program is the code that computes a whole formula.) The gradient of $x$ belongs to a row, and that of the gain is a sum over *all* rows. There are three ways to compute it ($s$ is the number of bytes per value):
+Our kernels (`normkernels`) are written in Triton ([Tillet et al., 2019](https://doi.org/10.1145/3315508.3329973)), where a kernel consists of many parallel *instances* (Triton calls them programs), each with a few warps and a few rows. The gradient of $x$ is computed row by row, but that of the gain is a sum over *all* rows. There are three ways to compute this sum (each number has $s$ bytes):
 
-| way | bytes per value | price |
+| way | bytes moved per entry | price |
 | --- | --- | --- |
 | a second kernel reads $x$ and $\nabla_y$ again | $5s$ | two thirds more traffic |
-| each program adds to one sum in memory, atomically | $3s$ | programs wait; the sum's last digits change from run to run |
-| a fixed number of programs walks over all rows; each keeps its own sum, added up at the end | $3s$, and a little | registers |
+| each instance adds to one sum in memory, atomically | $3s$ | instances wait; the sum's last digits change from run to run |
+| a fixed number of instances walk over all rows; each keeps its own sum, and these are added up at the end | $3s$, and a little | registers |
 
-Our kernels go the third way. The “little” is one row of float32 partial sums per program, written once and read once: $8d$ bytes. An H100's 132 multiprocessors run two programs each, 264 in all. Compared with
-the $6d$ bytes (in bfloat16) of each of 8,192 rows that is $8\cdot264/(6\cdot8192) = 4.3$ per cent.
+Our kernels take the third approach. The “little” is one row of float32 partial sums per instance, written once and read once: $8d$ bytes. An H100's 132 multiprocessors run two instances each, so the sums move $8d\cdot264$ bytes.
+Compared with the $6d\cdot8192$ bytes of 8,192 rows in bfloat16, that is $8\cdot264/(6\cdot8192) = 4.3$ per cent.
 
 ## Implementation: a kernel, line by line
 
-This is RMSNorm, forward. `mask` marks the entries that exist. `_gained` multiplies by the gain plus `OFFSET`, and with `ROUND` it rounds first, as Llama does.
+This is the forward pass of RMSNorm. The kernel loads a row in *blocks* whose length is a power of two. `mask` marks the entries that belong to the row. `_gained` multiplies the row by the gain plus `OFFSET` (1 if a model stores $g - 1$). With `ROUND` it rounds before it multiplies, as Llama does.
 """
 
 # %%
@@ -347,13 +348,13 @@ kernel_source("rms_norm", "_forward")
 r"""
 | line | reason |
 | --- | --- |
-| `.to(tl.int64)` | in 32 bits an offset of $2^{31}$ is negative: row 524,288 of ours |
-| `rstd = tl.rsqrt(squares / N + eps)` | $1/r$; four bytes a row, kept for the backward pass |
+| `.to(tl.int64)` | at our width, row 524,288 has an offset of $2^{31}$, which in 32 bits is negative |
+| `rstd = tl.rsqrt(squares / N + eps)` | $1/r$; four bytes per row, kept for the backward pass |
 | `y = _gained(x * rstd, …)` | **the row is used again without being read again**: `x` is still in registers |
-| `for start in range(…)` | rows above 32,768 values do not fit: all but the first 16,384 are read twice |
+| `for start in range(…)` | a row of more than 32,768 values does not fit on the chip: of its blocks of 16,384 values, the first stays there, and the others are read twice |
 
-LayerNorm takes the mean, subtracts it, and then takes the squares.
-Both passes read registers, not memory. In the backward pass, both norms share one kernel, and a second, short kernel adds up the partial sums. Find the boxed formula in the listing.
+LayerNorm makes two passes, for the mean and, after subtracting it, for the squares.
+Both read registers, not memory. In the backward pass, both norms share one kernel, and a second, short kernel adds up the partial sums. Find the boxed formula in the listing.
 """
 
 # %% tags=["hide-output", "remove-input"]
@@ -361,14 +362,14 @@ kernel_source("norm_backward", "_backward")
 
 # %% [markdown]
 r"""
-<details><summary>Four of its lines</summary>
+<details><summary>Four lines of this kernel</summary>
 
 | line | reason |
 | --- | --- |
-| `for first in tl.range(…)` | the walk over all rows, the next ones already on their way |
-| `standard = _standard(…)` | $\hat x$, made again from $x$ and $r$: cheaper than reading it |
-| `dweight += dy * rounded` | this program's sum for the gain, in float32 registers |
-| `tl.store(partials_ptr …)` | a row that belongs to this program alone: nobody waits, and another run adds in the same order |
+| `for first in tl.range(…)` | the walk over all rows; the next rows are loaded in advance |
+| `standard = _standard(…)` | $\hat x$, recomputed from $x$ and $r$ (cheaper than reading it) |
+| `dweight += dy * rounded` | this instance's sum for the gain, in float32 registers |
+| `tl.store(partials_ptr …)` | a row that belongs to this instance alone: no instance waits, and every run adds in the same order |
 
 </details>
 
@@ -376,14 +377,14 @@ r"""
 
 ### Bytes, in an interpreter
 
-Triton can interpret a kernel with NumPy. In the interpreter we count each load and store. The next table has activations only: how many values are read and written
-for each entry of the input. `dynamic_tanh` is chapter 07's DyT, and `ngpt_update` is chapter 08's step.
+Triton can interpret a kernel with NumPy. In the interpreter we count each load and store. The next table counts the activations (inputs, outputs and their gradients) read and written
+per entry of the input, but not parameters, statistics or partial sums. `add_rms_norm` first adds a branch to the stream and also writes the sum. `dynamic_tanh` is chapter 07's DyT, and `ngpt_update` is the step by which chapter 08's nGPT updates its stream. The predictions count the tensors that must be read and written.
 
-Long rows move more. In the backward pass, a float32 row of more than 8,192 values does not fit on the chip together with the gradients. Both inputs are then read twice, and 5 numbers are moved in place of 3. In the forward pass, our LayerNorm reads half of a row of 16,384 values twice, by choice: with the whole centred row, a second program would not fit on the same multiprocessor, and on an H200 two programs were faster.
+On long rows the predictions also count what our kernels read twice. In the backward pass, a float32 row of more than 8,192 values does not fit on the chip together with the gradients. Both inputs are then read twice, and 5 values are moved instead of 3. In the forward pass, both norms keep a quarter of a row of 65,536 values on the chip and read the rest twice. A row of 16,384 fits on the chip, and RMSNorm reads it once. Our LayerNorm could do so, too, but the whole centred row would need all registers of a multiprocessor, so only one instance would fit. If only half of the row stays on the chip, two fit, and on an H200 that was faster.
 
 | question | choices | ours |
 | --- | --- | --- |
-| LayerNorm's fused kernel makes two passes over a row for its statistics, RMSNorm's makes one. How many activations does it move, compared with RMSNorm's? <!-- 09-two-passes-cost-no-traffic 09-a-norm-moves-two-and-three-values --> | as many; <!-- 1.1 --> half as many again; <!-- 1.75 --> twice as many | <details><summary>show</summary>A fused norm moves two values forward and three backward. LayerNorm's second pass costs no traffic.</details> |
+| On rows that fit on the chip, LayerNorm's fused kernel makes two passes for its statistics, and RMSNorm's makes one. How many activations does LayerNorm's kernel move, compared with RMSNorm's? <!-- 09-two-passes-cost-no-traffic 09-a-norm-moves-two-and-three-values --> | as many; <!-- 1.1 --> half as many again; <!-- 1.75 --> twice as many | <details><summary>show</summary>A fused norm whose row fits on the chip moves two values forward and three backward. LayerNorm's second pass costs no traffic.</details> |
 """
 
 # %%
@@ -411,7 +412,7 @@ exact(max(off), tolerance=1e-5).claim(
     "09-kernels-equal-their-formulas",
     "< 1e-5",
     "The fused kernels compute the formulas of their norms.",
-    found="Run in float32 in an interpreter, the kernels give outputs and gradients that differ from those of the formulas in float64 by at most {mean:.0e}, relative to the largest entry.",
+    found="In float32, in an interpreter, our fused kernels give outputs and gradients that differ from those of the formulas in float64 by at most {mean:.0e}, relative to the largest entry.",
     source="the formulas in float64 (normkernels.formulas)",
 )
 off = [
@@ -422,9 +423,9 @@ off = [
 exact(max(off), tolerance=1e-9).claim(
     "09-a-norm-moves-two-and-three-values",
     "< 1e-9",
-    "A fused norm moves two activations per value in the forward pass and three in the backward pass.",
-    found="Counted byte by byte, a fused norm moves 2 activations per value in the forward pass and 3 in the backward pass. The largest deviation from these numbers is {mean:.0f}.",
-    source="the kernels' formulas of traffic",
+    "On rows of 4,096 bfloat16 values, a fused LayerNorm or RMSNorm moves two activations per value in the forward pass and three in the backward pass.",
+    found="Counted on rows of 4,096 bfloat16 values, a fused LayerNorm or RMSNorm moves 2 activations per value in the forward pass and 3 in the backward pass. The largest deviation is {mean:.0f}.",
+    source="the kernels' predicted memory traffic",
 )
 # %%
 times = [
@@ -435,7 +436,7 @@ times = [
 exact(max(times)).claim(
     "09-two-passes-cost-no-traffic",
     "in [1, 1]",
-    "LayerNorm's second pass costs no memory traffic at widths where its kernel keeps as much of a row on the chip as RMSNorm's kernel does.",
+    "If LayerNorm's kernel keeps as much of a row on the chip as RMSNorm's, its second pass costs no memory traffic.",
     found="At widths 4,096 and 65,536, LayerNorm's kernel, which computes mean and variance in two passes, moves {mean:.3f} times as many activations as RMSNorm's kernel.",
     source="against 'the two-pass algorithm means the data must be loaded from memory twice' (Transformer Anatomy, part 7)",
     published="one pass 'halves the memory bandwidth requirement'",
@@ -445,11 +446,11 @@ exact(max(times)).claim(
 r"""
 The second suspect is ruled out: passes over a row on the chip read nothing from memory. The statement "LayerNorm needs three passes over memory, BatchNorm
 one" (from the series *Exploring the Transformer*, part 14; see the [errata](errata.md)) is true of unfused code only.
-`add_rms_norm`, which includes the sum of stream and branch, moves 4 activations per value forward and 4 backward, whereas two kernels move 5 and 6.
+`add_rms_norm` moves 4 activations per value forward and 4 backward, whereas separate kernels for the sum and the norm move 5 and 6. (Backward, the gradients from the stream and from the norm are summed.)
 
 ### Instructions, without a GPU
 
-A kernel can be *compiled* for a GPU that the machine does not have, here the H100, which compilers call sm_90. Our row of 4,096 values gets 256 threads, which are 8 warps. Each thread has 16 values, which are 32 bytes. It loads them in
+A kernel can be *compiled* for a GPU that the machine does not have, here the H100, which compilers call sm_90. Our row of 4,096 values gets 256 threads, or 8 warps. Each thread has 16 values, or 32 bytes. It loads them in
 2 instructions of 16 bytes each, loads the gain in 2 more, and stores its results in 2. The sum over the row takes $\log_2 32 = 5$ exchanges
 within a warp and $\log_2 8 = 3$ between the warps. Results are rounded two at a time, in 8 instructions.
 """
@@ -479,7 +480,7 @@ exact(sum(listed.get(name, 0) == count for name, (_, count) in predicted.items()
     "09-the-code-is-as-predicted",
     "in [5, 5]",
     "The compiled code of our RMSNorm kernel contains the instructions that we predicted.",
-    found="Of the five counts of instructions that we predicted for an H100, {mean:.0f} agree with the compiled code.",
+    found="Of the five counts of instructions that we predicted for our RMSNorm kernel on an H100, {mean:.0f} agree with the compiled code.",
     source="16 values a thread, compiled for sm_90 (data/kernels.json)",
 )
 
@@ -489,7 +490,7 @@ exact(forced[1]["stack"]).claim(
     "09-a-row-too-long-for-its-warps-spills",
     "> 0",
     "A kernel with too few warps for the length of its rows spills registers.",
-    found="With one warp for a row of 8,192 values, that is, 256 values per thread, each thread spills {mean:.0f} bytes. With two warps, each thread spills {two:.0f} bytes.",
+    found="With one warp for a row of 8,192 values (256 per thread), each thread spills {mean:.0f} bytes. With two warps, each spills {two:.0f} bytes.",
     source="machine code for sm_90 (data/kernels.json)",
     beside={"two": forced[2]["stack"]},
 )
@@ -497,7 +498,7 @@ exact(max(one["stack"] for one in facts["compiled"] if not one["forced"])).claim
     "09-nothing-spills-as-configured",
     "in [0, 0]",
     "With the numbers of warps that we chose, no kernel spills registers.",
-    found="With the numbers of warps that we chose, the kernels spill {mean:.0f} bytes in the forward and the backward pass, for rows of up to 65,536 values.",
+    found="With the numbers of warps that we chose, our kernels spill {mean:.0f} bytes in either pass, for rows of up to 65,536 values.",
     source="machine code for sm_90 (data/kernels.json)",
 )
 
@@ -505,12 +506,12 @@ exact(max(one["stack"] for one in facts["compiled"] if not one["forced"])).claim
 r"""
 ### The sum over rows
 
-Why not keep the gain's gradient in bfloat16? A public kernel once did so within each block of rows
-([Liger 950](https://github.com/linkedin/Liger-Kernel/issues/950)). bfloat16 keeps eight binary digits: once a sum is 256 times a term, the term is rounded away. The next cell takes this to the extreme: it adds 8,192 rows of random terms, one after another.
+Why not sum the gain's gradient in bfloat16? A public kernel once did so within each block of rows
+([Liger 950](https://github.com/linkedin/Liger-Kernel/issues/950)). bfloat16 keeps eight binary digits: once a sum is 256 times as large as a term, the term can be rounded away. The next cell takes this to the extreme: it adds up 8,192 rows of random terms, one after another.
 
 | question | choices | ours |
 | --- | --- | --- |
-| How far off is the gain's gradient, as a share of its norm? <!-- 09-gain-gradients-are-lost-in-bfloat16 --> | less than a thousandth; <!-- 0.001 --> about a hundredth; <!-- 0.05 --> more than a twentieth | <details><summary>show</summary>With 8,192 rows added up in bfloat16, the gain's gradient is off by more than a twentieth.</details> |
+| How large is the relative error of the gain's gradient? <!-- 09-gain-gradients-are-lost-in-bfloat16 --> | less than a thousandth; <!-- 0.001 --> about a hundredth; <!-- 0.05 --> more than a twentieth | <details><summary>show</summary>With 8,192 rows added up in bfloat16, the gain's gradient is off by more than a twentieth.</details> |
 """
 
 
@@ -537,8 +538,8 @@ computed(halves).claim(
     "09-gain-gradients-are-lost-in-bfloat16",
     "> 0.05",
     "A gain's gradient that is summed over many rows in bfloat16 has a relative error of more than a twentieth.",
-    found="If the gain's gradient is summed in bfloat16, its relative error is {mean:.2f}. If it is summed in float32, the error is {single:.0e}.",
-    source="a bug of a public kernel taken to its end: its sum within blocks of rows ran in bfloat16 (linkedin/Liger-Kernel#950)",
+    found="If the gain's gradient is summed in bfloat16, its relative error is {mean:.2f}. In float32 it is {single:.0e}.",
+    source="a bug of a public kernel, taken to the extreme: its sum within blocks of rows ran in bfloat16 (linkedin/Liger-Kernel#950)",
     beside={"single": fmean(singles)},
 )
 
@@ -546,7 +547,7 @@ computed(halves).claim(
 r"""
 ### Bandwidth and launch overhead on a CPU
 
-We run PyTorch's fused layer norm and the formula in steps alternately. If trips to memory determine the time, fusing pays where a tensor is larger than the caches. If the start of a kernel determines the time of a *small* norm, a row with more values takes hardly longer.
+We time two pairs, each in alternation: PyTorch's fused layer norm and the formula in steps, and fused norms of a long and a short row. If trips to memory determine the time, fusing pays off for a *large norm* (of a tensor larger than the caches). If the start of a kernel (on a CPU, the call) determines the time of a *small norm* (of one short row), a longer row takes hardly more time.
 """
 
 
@@ -572,26 +573,26 @@ computed(slower, unit="turns", tolerance=0.45).claim(
     "09-eager-is-slower-on-a-cpu-too",
     "> 0.5",
     "On a CPU, an unfused norm is slower than a fused norm.",
-    found="On a tensor of {mebibytes:.0f} MiB, the unfused norm takes more than 1.5 times as long as the fused norm in {k} of {n} pairs of timings.",
-    source="the memory wall, on a CPU; turns of one process are the sample",
+    found="On a CPU, with a tensor of {mebibytes:.0f} MiB, the unfused norm takes more than 1.5 times as long as the fused norm in {k} of {n} pairs of timings.",
+    source="the memory wall, on a CPU; pairs of timings in one process",
     beside={"mebibytes": sizes.timed_rows * 4096 * 4 / 2**20},
 )
 cheap = proportion([long < 4 * short for long, short in small])
 computed(cheap, unit="turns", tolerance=0.45).claim(
     "09-a-small-norm-costs-its-call",
     "> 0.5",
-    "The time of a small norm on a CPU is the time of its call: for sixteen times as many bytes, it takes far less than sixteen times as long.",
-    found="Normalizing a row of 1,024 values moves 16 times as many bytes as normalizing a row of 64 values, but takes less than 4 times as long in {k} of {n} pairs of timings.",
-    source="the cost of starting a kernel, on a CPU; turns of one process are the sample",
+    "On a CPU, a small norm's time depends little on the number of bytes that it moves: with sixteen times as many, it takes less than four times as long.",
+    found="On a CPU, normalizing a row of 1,024 values moves 16 times as many bytes as normalizing a row of 64, but takes less than 4 times as long in {k} of {n} pairs of timings.",
+    source="the cost of starting a kernel, on a CPU; pairs of timings in one process",
 )
 
 # %% [markdown]
 r"""
-Both remaining suspects are real: large tensors wait for memory, and small tensors wait for kernels to start.
+The times fit both remaining suspects: large norms wait for memory, and small norms wait for kernels to start.
 
 ### Does more normalization lower the loss?
 
-Sandwich ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)) normalizes each sublayer's output as well. We compare it with Pre-Norm at tuned learning rates, at the smallest size of the book's *ladder*: S, six blocks of width 32.
+Sandwich ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)) normalizes each sublayer's output as well as its input, which roughly doubles the norms' bytes. We compare it with Pre-Norm at tuned learning rates, at the smallest size of the *ladder*, this book's shared experiment grid: S, six blocks of width 32.
 """
 
 # %%
@@ -612,7 +613,7 @@ ladder.improvement(climbed, "sandwich").only(sizes.rung).claim(
 
 # %% [markdown]
 r"""
-Here we detect no lower loss: the interval of the difference contains zero. [Kim et al. (2025)](https://arxiv.org/abs/2502.02732) report lower losses with Peri, which normalizes outputs and the embedding, at up to 3.2 billion parameters. See also [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written). At size S even models without norms have losses that are only a little higher than Pre-Norm's
+In this preliminary evaluation we detect no improvement: the interval of the difference contains zero. [Kim et al. (2025)](https://arxiv.org/abs/2502.02732) report lower losses with Peri, which also normalizes the sublayers' outputs and the embedding, at up to 3.2 billion parameters. See also [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written). At size S even models without norms have losses that are only a little higher than Pre-Norm's
 ([chapter 10](10_choosing_a_norm.ipynb)). But Pre-Norm's norms allow a higher learning rate:
 """
 
@@ -645,10 +646,10 @@ lab.train_live(Experiment(tried, {"seed": [0]}))
 r"""
 ### Times on a GPU
 
-On an H100 we timed our kernels (`make bench-kernels`) over tensors of 64 MiB and more, in CUDA graphs: lists of kernels, recorded once and started as a whole. Each result had to agree with the formula in float64 up to a relative error of $2^{-6}$ (in the Euclidean norm). PyTorch's operators (*torch* in the next figure), the formula fused by PyTorch's
-compiler (`torch.compile`, *compile*), the formula in steps (*eager*), and Liger-Kernel's Triton kernels ran in the same process.
+On an H100 we timed our kernels (`make bench-kernels`) on tensors of 64 MiB and more, in CUDA graphs. Each result had to agree with the formula in float64 up to a relative error of $2^{-6}$ (in the Euclidean norm). Four other implementations ran in the same process: PyTorch's own norms, such as `F.rms_norm` (*torch* in the next figure), the formula fused by PyTorch's
+compiler (`torch.compile`; *compile*), the formula in steps (*eager*), and Liger-Kernel's Triton kernels.
 
-If the bytes determine the time, a fused norm takes as long as a kernel that moves the same number of bytes and only flips every bit (*copy* in the figure). The speed of that kernel is the 100 per cent of the figure, which is not an upper limit. Our three kernels (*normkernels*) are RMSNorm, LayerNorm, and RMSNorm with the sum before it.
+If the bytes determine the time, a fused norm takes as long as a kernel that moves the same number of bytes and only flips every bit (*copy* in the figure). Speeds are in per cent of that kernel's speed, and can be slightly above 100. Of our eleven kernels (*normkernels*), the figure shows three: RMSNorm, LayerNorm, and RMSNorm with the sum before it.
 """
 
 # %%
@@ -713,7 +714,7 @@ take_ratio(min(as_copy.values())).claim(
     "09-a-fused-norm-takes-as-long-as-copying",
     "> 0.9",
     "On an H100, with large tensors, the forward passes of our norms take about as long as moving their bytes.",
-    found="On an H100, our forward kernels for RMSNorm, LayerNorm and RMSNorm with a sum reach {mean:.0%} to {most:.0%} of the speed of a kernel that only flips bits.",
+    found="On an H100, our forward kernels for RMSNorm, LayerNorm and RMSNorm with a sum reach {mean:.0%} to {most:.0%} of the speed of a kernel that moves as many bytes and only flips bits.",
     source="the memory wall; times recorded on an H100 (data/bench)",
     beside={"most": max(as_copy.values())[0]},
 )
@@ -730,8 +731,8 @@ longer = {
 take_ratio(min(steps_cost.values())).claim(
     "09-in-steps-a-norm-is-slower-on-a-gpu",
     "> 1",
-    "On an H100, running a norm operation by operation multiplies its time by at least the same factor as the bytes that it moves.",
-    found="Run operation by operation, RMSNorm takes at least {rms:.1f} times as long as in one kernel and moves {rms_bytes:.1f} times as many bytes. LayerNorm takes at least {layer:.1f} times as long and moves {layer_bytes:.1f} times as many bytes.",
+    "On an H100, running a norm operation by operation increases its time by at least as large a factor as the bytes that it moves.",
+    found="On an H100, RMSNorm run operation by operation takes at least {rms:.1f} times as long as in one kernel and moves {rms_bytes:.1f} times as many bytes. LayerNorm takes at least {layer:.1f} times as long and moves {layer_bytes:.1f} times as many bytes. The factor for time is at least {mean:.2f} times the factor for bytes.",
     source="the bytes counted above; times recorded on an H100 (data/bench)",
     beside={
         "rms": longer["rms_norm"],
@@ -750,9 +751,9 @@ others = [
 take_ratio(max(compiled.values())).claim(
     "09-the-compiler-is-as-fast-forward",
     "< 1.15",
-    "On an H100, the forward passes of our norms are hardly faster than those of PyTorch's compiler.",
-    found="In the forward pass, the compiler's kernels take {least:.2f} to {mean:.2f} times as long as ours for RMSNorm, LayerNorm and RMSNorm with a sum. Over all eleven kernels, they take {lowest:.2f} to {highest:.2f} times as long.",
-    source="what QuACK and Liger publish, where good forward passes lie close together; times recorded on an H100 (data/bench)",
+    "On an H100, the forward passes of our RMSNorm, LayerNorm and RMSNorm with a sum are hardly faster than those of PyTorch's compiler.",
+    found="In the forward pass on an H100, the kernels of PyTorch's compiler take {least:.2f} to {mean:.2f} times as long as ours for RMSNorm, LayerNorm and RMSNorm with a sum. Over all eleven timed kernels, they take {lowest:.2f} to {highest:.2f} times as long.",
+    source="what the kernel libraries QuACK and Liger publish, where good forward passes lie close together; times recorded on an H100 (data/bench)",
     beside={"least": min(compiled.values())[0], "lowest": min(others), "highest": max(others)},
 )
 # %%
@@ -763,18 +764,18 @@ rivals = {
 take_ratio(min(rivals.values())).claim(
     "09-backward-our-kernels-are-ahead",
     "> 1",
-    "On an H100, the backward passes of our norms are faster than those of PyTorch, its compiler and Liger's Triton kernels.",
-    found="In the backward pass, the fastest of PyTorch, its compiler and Liger takes {mean:.2f} to {most:.2f} times as long as our kernels for RMSNorm, LayerNorm and RMSNorm with a sum.",
+    "On an H100, with large bfloat16 tensors and in CUDA graphs, the backward passes of our norms are faster than those of PyTorch, its compiler and Liger's Triton kernels.",
+    found="In the backward pass on an H100, the fastest of PyTorch, its compiler and Liger takes {mean:.2f} to {most:.2f} times as long as our kernels for RMSNorm, LayerNorm and RMSNorm with a sum.",
     source="the walk over all rows; times recorded on an H100 (data/bench)",
     beside={"most": max(rivals.values())[0]},
 )
 
 # %% [markdown]
 r"""
-In the forward pass our times agree with the counted bytes, and PyTorch's times are longer. In steps, the formula timed here moves even more bytes than Llama's, because it casts its input twice, once for the square and once for the product. The intervals come from two runs on one GPU and show only how the times vary when one graph is started again and again.
-QuACK, rows above 8,192 values, float32 and small tensors were not timed.
+In the forward pass our times agree with the counted bytes. PyTorch's own norms take longer. Over all eleven kernels, the compiler is slowest, relative to ours, at normalizing and rotating queries and keys, and fastest at DeepNorm. The formula in steps that we timed here moves even more bytes than Llama's, because it casts its input twice and multiplies by the gain in float32. The times come from two runs on one GPU. The intervals show only how the times vary over repeated starts of one graph (*replays*).
+All tensors were in bfloat16, with rows of 1,024 to 8,192 values (queries and keys: 128), and the compiler ran in its default mode. QuACK (another library), longer rows, float32, small tensors and the compiler's *max-autotune* mode were not timed.
 
-Without a CUDA graph the *host*, Python on the CPU, must start every kernel. If that takes longer than the kernel runs, the GPU waits:
+Without a CUDA graph the *host*, Python on the CPU, must start every kernel. If that takes longer than the kernel runs, the GPU waits. Times are per call, which may start several kernels:
 """
 
 # %%
@@ -788,16 +789,16 @@ plots.table(
             for way in ways
             for what, field in (("GPU", "us"), ("host", "host_us"))
         }
-        for who, name in (("normkernels", "ours"), ("torch", "PyTorch"), ("compile", "compiler"), ("liger", "Liger"), ("eager", "in steps"))
+        for who, name in (("normkernels", "ours (normkernels)"), ("torch", "PyTorch (torch)"), ("compile", "compiler (compile)"), ("liger", "Liger"), ("eager", "in steps (eager)"))
     ]
 )  # fmt: skip
 
 # %% [markdown]
 r"""
-For our kernels, the compiler's and Liger's, the host takes longer than the GPU. For PyTorch's operators and the formula in steps it is the other way round. Host times are rough.
+With our kernels, the compiler's and Liger's, the host takes longer than the GPU. With PyTorch's own norm and the formula in steps, the GPU takes longer. Host times are rough.
 
 QuACK's README ([Dao-AILab, 2025](https://github.com/Dao-AILab/quack)) and pull requests of
-Liger-Kernel, the project of [Hsu et al. (2024)](https://arxiv.org/abs/2410.10989), publish figures for an H100. Do the bytes that we count, divided by the published times, give the printed shares of $3.35$ TB/s?
+Liger-Kernel, the project of [Hsu et al. (2024)](https://arxiv.org/abs/2410.10989), publish rates or times for an H100. The pull requests also give shares of $3.35$ TB/s, including one for PyTorch's backward pass. Do the bytes that we count, divided by the published times, give these shares? (Some kernels are written in the language CuTe, not Triton.)
 """
 
 # %%
@@ -809,7 +810,7 @@ for one in published("norm-kernels"):
         or one["moved"] * one["value_bytes"] * values / one["microseconds"] / 1e3
     )
     rows.append({"kernel": one["kernel"], "pass": one["way"], "values per row": int(one["values"]),
-                 "GB/s": round(rate), "bytes per value": int(one["value_bytes"]), "% of 3,350, by our count": 100 * rate / 3350, "as printed": one["share"] or "–"})  # fmt: skip
+                 "GB/s": round(rate), "size of a value (bytes)": int(one["value_bytes"]), "% of 3,350, by our count": 100 * rate / 3350, "as printed": one["share"] or "–"})  # fmt: skip
 plots.table(rows)
 
 # %%
@@ -822,7 +823,7 @@ exact(max(off)).claim(
     "09-published-shares-follow-from-bytes",
     "< 1",
     "The published shares of bandwidth follow from our count of bytes.",
-    found="For {many} published kernels, the share of the bandwidth that follows from the bytes that we count and the printed time differs from the printed share by at most {mean:.1f} percentage points.",
+    found="For {many} published kernels, the share of the bandwidth computed from our count of bytes and the printed time differs from the printed share by at most {mean:.1f} percentage points.",
     source="Liger-Kernel's and PyTorch's figures for an H100",
     published="19 % to 85 % of 3.35 TB/s",
     beside={"many": len(off)},
@@ -830,12 +831,12 @@ exact(max(off)).claim(
 
 # %% [markdown]
 r"""
-The printed shares do follow from the bytes. The lowest share is that of PyTorch's backward pass, which has a separate kernel for the gain's gradient that reads everything again. By its bytes PyTorch's backward pass should take $5/3$ times as long as a good one, but in this table and the one with host times the factor is larger.
+The printed shares do follow from the bytes. The lowest share is that of PyTorch's backward pass, which has a separate kernel for the gain's gradient that reads everything again. A share counts only the three values that a backward pass must move. This pass moves five, so by its bytes its share should be three fifths of a good pass's. It is less than half the share of any other listed backward pass, so the bytes do not explain all of it. (The comparison is rough: the other passes have shorter rows.)
 
 ## A whole model
 
-In *decoding* a model makes one token per step. Reading a prompt at once is *prefill*. The first figure is computed from a list of the kernels in one step of a Llama-like model. Each kernel takes the longest of three
-times: bytes over bandwidth, operations over peak, and the shortest time of any kernel.
+The chapter's first figure is computed from a list of the kernels in one step of a Llama-like model. Each kernel takes the longest of three
+times: bytes over bandwidth, operations over peak, and the minimum that every kernel takes.
 """
 
 # %%
@@ -843,17 +844,17 @@ show(kernel_time, Assumptions)
 
 # %% [markdown]
 r"""
-We assume that the shortest kernel takes $2\,\mu\mathrm s$ in a CUDA graph
-and $5\,\mu\mathrm s$ where Python starts it. (All host times in our table above are longer than that.) We also assume that a kernel reaches $0.9$ of the bandwidth, a little more than the kernel that flips bits reached.
+We assume that every kernel takes at least $2\,\mu\mathrm s$ in a CUDA graph
+and $5\,\mu\mathrm s$ where Python starts it. (In our table of host times, even a call with one kernel takes longer.) We also assume that a kernel reaches $0.9$ of the bandwidth, a little more than the bit-flipping kernel achieved.
 
-For one sequence our 8B model must read 15 GB of weights: $15/3.35 \approx 4.5$ ms at least. Two norms in each of 32 blocks and one at the end are 65 norms. In steps, each norm is eight operations, with a sum before it. Together they take
-$65\cdot9\cdot5\,\mu\mathrm s = 2.9$ ms, more than a third of the whole step. In one kernel with the sum they take $65\cdot2 = 130\,\mu\mathrm s$, less than three per cent.
+For one sequence our 8B model must read 15 GB of weights (without the input embedding), which takes at least $15/3.35 \approx 4.5$ ms. Two norms in each of 32 blocks and one at the end make 65 norms. In steps, each norm is eight operations, and the sum before it is a ninth. Together they take
+$65\cdot9\cdot5\,\mu\mathrm s = 2.9$ ms, more than a third of the whole step (8.2 ms in the first figure). If each norm and its sum form one kernel in a CUDA graph, the 65 kernels take $65\cdot2 = 130\,\mu\mathrm s$, less than three per cent.
 
 *By hand.* How short would one norm have to be for all 65 to take 0.6 per cent of 4.5 ms? Could a kernel be that short?
 
 <details><summary>Answer</summary>
 
-$0.006\cdot4.5\ \mathrm{ms} = 27\,\mu\mathrm s$, which is $0.42\,\mu\mathrm s$ for each of 65 norms. No kernel is that short: its start takes $2\,\mu\mathrm s$, in a graph. With 64 sequences at once a step is longer and has the same number of kernels, so the share comes nearer to 0.6 per cent: see the next table.
+$0.006\cdot4.5\ \mathrm{ms} = 27\,\mu\mathrm s$, which is $0.42\,\mu\mathrm s$ for each of 65 norms. By our assumption no kernel is that short: even in a graph it takes $2\,\mu\mathrm s$. With 64 sequences at once a step is longer and has the same number of kernels, so the share comes nearer to 0.6 per cent: see the next table.
 
 </details>
 """
@@ -863,15 +864,15 @@ decoding = {
     name: norm_share(SIZES["8B"], h100, way="decode", batch=1, context=4096, given=given)
     for name, given in programs.items()
 }
-exact(decoding["in steps, started one by one"]).claim(
+exact(decoding["separate kernels, started one by one"]).claim(
     "09-eager-norms-take-a-quarter-of-decoding",
     "> 0.25",
-    "If one sequence is decoded and a kernel takes at least 5 µs, eager norms take more than a quarter of a decoding step.",
-    found="If one sequence is decoded and a kernel takes at least 5 µs, eager norms and sums take an estimated {mean:.0%} of a decoding step of an 8B model. In a CUDA graph they take an estimated {graph:.0%}.",
+    "If one sequence is decoded and a kernel takes at least 5 µs, norms that run in steps take more than a quarter of a decoding step.",
+    found="If one sequence is decoded and a kernel takes at least 5 µs, norms that run in steps, with their sums, take an estimated {mean:.0%} of a decoding step of an 8B model. In a CUDA graph they take an estimated {graph:.0%}.",
     source="the estimate above: 65 norms of nine operations, 5 µs each",
-    beside={"graph": decoding["in steps, in one graph"]},
+    beside={"graph": decoding["separate kernels, one CUDA graph"]},
 )
-exact(decoding["one kernel, with the sum"]).claim(
+exact(decoding["norm and sum in one kernel"]).claim(
     "09-fused-norms-take-a-few-per-cent",
     "< 0.05",
     "Fused norms in a CUDA graph take a few per cent of a decoding step.",
@@ -882,15 +883,15 @@ exact(decoding["one kernel, with the sum"]).claim(
 
 # %% [markdown]
 r"""
-The next table adds prefill and training. It leaves out the program that is started one by one, so every kernel takes at least $2\,\mu\mathrm s$:
+The next table adds training and *prefill* (reading a whole prompt at once). It omits the program that starts kernels one by one, so every kernel takes at least $2\,\mu\mathrm s$:
 """
 
 # %%
 uses = {"decode": 1, "decode, 64 at once": 64, "prefill": 1, "train": 1}
 plots.table(
     [
-        {"an 8B model on one GPU": use,
-         **{f"{name}, % in norms": 100 * norm_share(SIZES["8B"], h100, way=use.split(",")[0], batch=batch, context=4096, given=given)
+        {"use of an 8B model": use,
+         **{f"% of time in norms: {name}": 100 * norm_share(SIZES["8B"], h100, way=use.split(",")[0], batch=batch, context=4096, given=given)
             for name, given in [*programs.items()][1:]}}
         for use, batch in uses.items()
     ]
@@ -898,25 +899,30 @@ plots.table(
 
 # %% [markdown]
 r"""
-When one sequence is decoded, norms wait for kernels to start, so a graph helps. In prefill and training they wait for bytes, so only fusing helps. In training, unfused norms take about an eighth of the time, which is half of the quarter that was measured for BERT. That quarter
-includes the softmax, and BERT is narrower: the cost of a matrix grows with $d^2$, and that of a norm grows with $d$. With many
-sequences, keys and values take the time: move the first figure's slider. Appendix D compares LayerNorm and RMSNorm at three sizes: [What a norm costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference).
+When one sequence is decoded, norms wait for kernels to start, so a graph helps. In prefill and training they wait for bytes, so only fusing helps. In training, unfused norms take about an eighth of the time, half of the quarter measured for BERT. That quarter
+includes the softmax, and BERT is narrower: the cost of a matrix product grows with $d^2$, and that of a norm with $d$. When many
+sequences are decoded together, most of the time goes into reading keys and values: move the first figure's slider. Appendix D compares LayerNorm and RMSNorm at three sizes: [What a norm costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference).
 
 ## What a norm buys in a whole step
 
 If norms take a share $s$ of a step and a kernel makes them $k$ times as fast, the step becomes shorter by $s\,(1 - 1/k)$, which is less than $s$ (*Amdahl's law*).
 
-*By hand.* A Llama trains on an H200 that, by our assumptions, moves $0.9\cdot4.8\cdot10^{12}$ bytes and does $0.6\cdot989\cdot10^{12}$ matrix operations per second. A block has $11.25\,d^2$ weights and two norms. With the sum before it, an unfused norm moves $42 + 98$ bytes per value, forward and backward: each time the sum reads two values and writes one, and the norm moves the bytes counted [above](09_memory_wall.ipynb#one-formula-eight-kernels). One kernel moves $8 + 8$, four values each time. Of the time that norms and weights need together, what share do the norms take, for $d = 1024$ and $d = 4096$?
+*By hand.* A Llama trains on an H200 that, by our assumptions, moves $0.9\cdot4.8\cdot10^{12}$ bytes and does $0.6\cdot989\cdot10^{12}$ matrix operations per second. A block has $11.25\,d^2$ weights and two norms. A norm and the sum before it move this many bytes per value:
+
+- *in steps*, $6 + 36 = 42$ forward and $6 + 92 = 98$ backward. In each direction the sum reads two values and writes one, and the norm moves the bytes counted [above](09_memory_wall.ipynb#one-formula-eight-kernels).
+- *in one kernel*, $8$ forward and $8$ backward, four values each time.
+
+Of the time that norms and matrix products (six operations per weight and token) need together, what share do the norms take, for $d = 1024$ and $d = 4096$?
 
 <details><summary>Answer</summary>
 
-Per token, unfused norms need $2\cdot140\,d/(4.32\cdot10^{12})$ seconds, and the weights, at six operations each, need $67.5\,d^2/(593\cdot10^{12})$. The ratio is $570/d$, which is $0.56$ and $0.14$, so the shares are $0.36$ and $0.12$. In one kernel the ratio is $65/d$, and the shares are $0.06$ and $0.016$. Attention, activation and output matrix make them smaller (see the first of the next tables).
+Per token, unfused norms need $2\cdot140\,d/(4.32\cdot10^{12})$ seconds, and the matrix products need $67.5\,d^2/(593\cdot10^{12})$. The ratio is $570/d$, which is $0.56$ and $0.14$, so the shares are $0.36$ and $0.12$. In one kernel the ratio is $65/d$, and the shares are $0.06$ and $0.016$. Attention, the activation and the output matrix make the shares smaller (see the first of the next tables).
 
 </details>
 
 | question | choices | ours |
 | --- | --- | --- |
-| Which training step is faster: the fastest one with a library's norms and no compiler, or the step of the compiled model with its norms as shipped? <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile --> | the one with a library's norms; <!-- 0.95 --> both take about as long; <!-- 1.05 --> the compiled one | <details><summary>show</summary>The compiled plain model is faster, and a library's norm kernels mostly make its step longer.</details> |
+| Which training step is shorter at width 1,024: the uncompiled one with the fastest library's norms, or the compiled one with the model's own unfused norms? <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile --> | the one with a library's norms; <!-- 0.95 --> both take about the same time; <!-- 1.05 --> the compiled one | <details><summary>show</summary>The compiled plain model is faster. A library's norm kernels mostly make its step longer.</details> |
 """
 
 # %%
@@ -935,7 +941,7 @@ def estimate_step(d, norms):
 estimated, shares = [], {}
 for d in sized:
     row = {"estimate for Llama, width": f"{d:,}"}
-    for norms, way in (("eager", "in steps"), ("fused", "one kernel, with the sum")):
+    for norms, way in (("eager", "in steps"), ("fused", "norm and sum in one kernel")):
         parts = estimate_step(d, norms)
         shares[d, norms] = parts["norms and sums"] / sum(parts.values())
         row |= {
@@ -947,7 +953,11 @@ plots.table(estimated)
 
 # %% [markdown]
 r"""
-We timed whole training steps with forward pass, backward pass and AdamW, in bfloat16 (`make bench-kernels BENCH=--steps`). Only the norms differ, except with `fuse`: *as shipped* are those of `transformers` or labkit, in steps. Our kernels are called as any library's are (*ours*), or put in by `fuse`, which also fuses the sums and the rotations of rotary positions (*ours, by fuse*). *Compiled* means `torch.compile` of the model with its loss. All start from the same weights, and their first losses and gradients had to agree within 2 per cent. Each variant was timed in six turns of four steps, and all turns came in random order. The table has the median in milliseconds, the 20th and 80th percentiles in brackets, and the range of peak memory:
+We timed whole training steps with forward pass, backward pass and AdamW, in bfloat16 (`make bench-kernels BENCH=--steps`). The variants differ in their norms. *As shipped* is the plain model with the unfused norms of `transformers` or labkit. In the columns *nn.RMSNorm* (PyTorch), *ours* (normkernels), *Liger* and *QuACK*, norms of the named library replace the model's. In *ours, by fuse*, labkit's `fuse` also fuses the sums and the *rotations* of rotary position embeddings (RoPE). In rows marked *compile*, `torch.compile` compiles the model with its loss. Rows marked *eager* are uncompiled.
+
+All variants start from the same weights. Their first five losses and the norm of their first gradient had to be within 2 per cent of the uncompiled plain model's. A dash marks a variant that was not timed because its third or fourth loss did not agree. (These losses are so small that 2 per cent was too strict.)
+
+Each variant was timed in six turns of four steps, with all turns in random order. The table shows the median in milliseconds, the 20th and 80th percentiles in brackets, and the range of peak memory:
 """
 
 # %%
@@ -965,7 +975,7 @@ def tabulate(cases):
                 for who, name in names.items()
             }
             peaks = [row["peak_bytes"] / 1e9 for row in rows.values()]
-            size = {"width": f"{d:,}", "tokens": f"{batch * time:,}", "program": mode}
+            size = {"width": f"{d:,}", "tokens": f"{batch * time:,}", "mode": mode}
             held = {"GB": f"{min(peaks):.1f} to {max(peaks):.1f}"}
             table.append({"model": model} | size | took | held)
     return plots.table(table)
@@ -978,7 +988,7 @@ tabulate(llamas)
 
 # %% [markdown]
 r"""
-The next table has the other models:
+The next table shows the other models: Qwen3, Gemma 2 and OLMo 2 of `transformers`, and labkit's *pre*, *pre-qk-pre* (with norms on queries and keys) and Gemma 2:
 """
 
 # %% tags=["hide-output"]
@@ -996,8 +1006,8 @@ beaten = [
 take_ratio(min(beaten), turns).claim(
     "09-compiling-beats-norm-kernels",
     "> 1",
-    "On an H200, at width 1,024, a training step of the compiled plain model is faster than that of an uncompiled model with any fused norms.",
-    found="In {pairs} pairs of model and size, the fastest uncompiled step with other norms takes {mean:.2f} to {most:.2f} times as long as the step of the compiled model as shipped.",
+    "On an H200, at width 1,024, a training step of the compiled plain model is faster than that of an uncompiled model with any library's fused norms.",
+    found="On an H200, in {pairs} models of width 1,024, the fastest uncompiled training step with a library's fused norms takes {mean:.2f} to {most:.2f} times as long as the compiled step with the norms as shipped.",
     source="whole training steps, recorded on an H200 (data/bench/steps.json)",
     beside={"most": max(beaten)[0], "pairs": len(beaten)},
 )
@@ -1012,7 +1022,7 @@ computed(proportion([ratio > 1 for ratio in opaque]), unit="pairs of model and l
     "09-norm-kernels-save-nothing-under-compile",
     "> 0.5",
     "On an H200, at width 1,024, a library's norm kernels usually make a compiled training step longer.",
-    found="A compiled step with a library's norm kernels takes {least:.2f} to {most:.2f} times as long as a compiled step with the norms as shipped. It takes longer in {k} of {n} pairs of model and library.",
+    found="On an H200, a compiled training step with a library's norm kernels takes {least:.2f} to {most:.2f} times as long as a compiled step with the norms as shipped. It takes longer in {k} of {n} pairs of model and library.",
     source="whole training steps, recorded on an H200 (data/bench/steps.json)",
     beside={"least": min(opaque), "most": max(opaque)},
 )
@@ -1025,8 +1035,8 @@ wide = [
 take_ratio(min(wide), turns).claim(
     "09-sums-and-rotations-pay-at-4096",
     "> 1.05",
-    "On an H200, at width 4,096, norms fused with sums and rotations make an eager training step shorter than nn.RMSNorm does.",
-    found="In {models} models of width 4,096, the eager training step with nn.RMSNorm takes {mean:.2f} to {most:.2f} times as long as the step in which our kernels fuse norms, sums and rotations.",
+    "On an H200, at width 4,096, norms fused with sums and rotations make an uncompiled training step shorter than nn.RMSNorm does.",
+    found="On an H200, in {models} models of width 4,096, the uncompiled training step with nn.RMSNorm takes {mean:.2f} to {most:.2f} times as long as the step in which our kernels fuse norms, sums and rotations.",
     source="whole training steps, recorded on an H200 (data/bench/steps.json)",
     beside={"most": max(wide)[0], "models": len(wide)},
 )
@@ -1038,22 +1048,22 @@ share = shares[1024, "eager"]
 take_ratio([part - share for part in (saved, low, high)], turns).claim(
     "09-compiling-saves-more-than-free-norms",
     "> 0",
-    "On an H200, compiling Llama saves a larger share of a training step than its norms take by our estimate.",
-    found="At width 1,024, compiling saves {saved:.0%} of the time of Llama's training step. Unfused norms take an estimated {share:.0%} of the step.",
+    "On an H200, at width 1,024, compiling Llama saves a larger share of a training step than its norms take by our estimate.",
+    found="On an H200, at width 1,024, compiling saves {saved:.0%} of the measured time of Llama's training step. Unfused norms take {share:.0%} of the estimated time. The first share minus the second is {mean:.1%}.",
     source="Amdahl's law and the bytes counted above; training steps recorded on an H200 (data/bench/steps.json)",
     beside={"saved": saved, "share": share},
 )
 
 # %% [markdown]
 r"""
-Four conclusions follow from these tables and cards:
+Four conclusions follow:
 
-- **At width 1,024 the host sets the pace.** Llama's eager step takes far longer than the GPU needs by the estimate, which leaves out loss and optimizer. We infer that the GPU waits while Python starts kernels one by one. There a short call is worth more than a fast kernel: in the models of `transformers`, PyTorch's `nn.RMSNorm`, the slower kernel, gives the shortest eager step or nearly so.
-- **Where the GPU sets the pace, kernels pay.** At width 4,096, and in labkit's Gemma 2, every fused norm gives much the same step. Ours by `fuse`, with the sums and rotations, gives a shorter one (in the second table; Llama's cell has a dash): what pays is to fuse more than the norm.
-- **Compiling saves more than all norms cost.** The compiler also fuses sums, rotations, activations and the loss, so it starts fewer kernels and keeps fewer tensors.
-- **A compiler cannot look into a library's kernel.** It fuses nothing into it, and each call still costs time on the host. So under the compiler `fuse` leaves our kernels out and the model plain.
+- **At width 1,024, the host sets the pace of eager steps in all models but labkit's Gemma 2.** Llama's eager step takes far longer than the GPU needs by our estimate, which leaves out the loss and the optimizer. We infer that the GPU waits while Python starts kernels one by one. Then it matters more how quickly Python starts a kernel than how fast the kernel runs. PyTorch's `nn.RMSNorm` has a slow kernel that is quick to start. Except in labkit's Gemma 2, it gives the shortest eager step or nearly the shortest.
+- **Where the GPU sets the pace, fused kernels pay off.** At width 4,096, and in labkit's Gemma 2, every fused norm shortens the eager step, all by about the same amount. With `fuse`, which also fuses the sums and rotations, the step is shorter still (see the table of other models; `fuse` was not timed for Llama at 4,096). So it pays to fuse more than the norm.
+- **At width 1,024, compiling Llama saves more than all its norms cost by our estimate.** The compiler also fuses sums, rotations, activations and the loss, so it starts fewer kernels and keeps fewer tensors.
+- **A compiler cannot look into a library's kernel.** It cannot fuse other operations into the kernel, and each call still costs time on the host. That is why `fuse` leaves the norms of a compiled model as they are: its compiled step is the plain model's.
 
-So compile first. We measured one GPU, one version of each library and two widths, and compiled three models at width 1,024 and Llama at 4,096. A dash means that the benchmark refused to time a variant: among its first losses, the third, 0.007, of a compiled model or the fourth of an eager one differed from the original's by more than 2 per cent. For losses this small the check was too strict. We did not time generation.
+So compile first. We measured one GPU, one version of each library and two widths, and compiled three models at width 1,024 and Llama at 4,096. We did not time decoding.
 
 ## What the sources say, and what we measured
 
@@ -1073,7 +1083,7 @@ exact(rows[0]["% of 3,350"]).claim(
     "09-ninety-six-kilobytes",
     "in [60, 62]",
     "The published figure of 96 KiB in 0.52 µs corresponds to 61 % of an H100's bandwidth.",
-    found="Moving 96 KiB in 0.52 µs uses {mean:.1f} % of an H100's bandwidth of 3.35 TB/s. The highest share in the four rows of the published table is {most:.1f} %.",
+    found="Moving 96 KiB in 0.52 µs uses {mean:.1f} % of an H100's bandwidth of 3.35 TB/s. Computed in the same way, the highest share in that table is {most:.2f} %.",
     source="a table of Transformer Anatomy, part 7, recomputed",
     published="61 %",
     beside={"most": max(row["% of 3,350"] for row in rows)},
@@ -1081,8 +1091,10 @@ exact(rows[0]["% of 3,350"]).claim(
 
 # %% [markdown]
 r"""
-The printed times are not credible either: they are shorter than the time that a kernel takes to start. And 96 KiB assumes float32 parameters. With bfloat16 parameters a layer norm moves 64 KiB and an RMSNorm moves 48 KiB. The same text divides a decoding step of a 70B model on four
-GPUs into parts. But for one sequence each weight is read once per token, and the bandwidth sets a lower bound on the time that this takes, the *floor* in the next table. The last card is about one more statement of that text: RMSNorm in place of LayerNorm saves $22.4\,\mu\mathrm s$ per token, and a large provider serves 100 billion tokens per day.
+The printed times are not credible either: starting a kernel takes longer. And 96 KiB assumes float32 parameters. With bfloat16 parameters a layer norm moves 64 KiB and an RMSNorm moves 48 KiB.
+
+The same text divides a decoding step of a 70B model on four
+GPUs into parts. For one sequence, each weight is read once per token, and the bandwidth sets a lower bound on the time of each part: the *floor* in the next table. The second card below checks another calculation of that text: RMSNorm in place of LayerNorm saves $22.4\,\mu\mathrm s$ per token, which for 100 billion tokens per day is said to amount to about one GPU running all day.
 """
 
 # %%
@@ -1105,7 +1117,7 @@ exact(floor["feed-forward"] / budget["feed-forward"]).claim(
     "09-the-feed-forward-is-below-its-floor",
     "<= 1",
     "In a published time budget for decoding with a 70B model, the time for the feed-forward layers is long enough to read their weights.",
-    found="Reading the weights of the feed-forward layers takes at least {mean:.2f} times the time that is printed for these layers.",
+    found="Reading the weights of the feed-forward layers takes at least {mean:.2f} times the printed time.",
     source="the decoding budget of Transformer Anatomy, part 7: 70B, four H100s",
     published="5,100 µs",
 )
@@ -1120,17 +1132,19 @@ exact(100e9 * 22.4e-6 / 86_400).claim(
 
 # %% [markdown]
 r"""
-In a batch, all sequences share each kernel launch, so the saving per token is smaller. On several GPUs, each of which computes every norm, more GPU time is saved in total. By our estimate, computing each of the 161 norms of 80 blocks in one kernel in place of nine saves
-$161\cdot16\,\mu\mathrm s \approx 2.6$ ms per step at $2\,\mu\mathrm s$ per kernel, and 6.4 ms at $5\,\mu\mathrm s$, where kernels are started one by one. Either is more than a hundred times as much as $22.4\,\mu\mathrm s$. **First fuse,
+The $22.4\,\mu\mathrm s$ are for one sequence. In a batch, replacing LayerNorm by RMSNorm saves less per token, because all sequences share each kernel launch. On several GPUs it saves more GPU time, because each GPU computes every norm.
+
+Fusing saves far more. A model of 80 blocks has 161 norms. If each norm and the sum before it run in one kernel instead of nine, a step becomes shorter by an estimated
+$161\cdot8\cdot2\,\mu\mathrm s \approx 2.6$ ms at $2\,\mu\mathrm s$ per kernel, and by 6.4 ms at $5\,\mu\mathrm s$, where kernels are started one by one. Either is more than a hundred times $22.4\,\mu\mathrm s$. **First fuse,
 then choose the formula.**
 
 ## Where it goes wrong
 
-Kernels have typical bugs: $r$ taken for a constant in the derivation, the last row left out, and four that were found in public code:
+We try six typical bugs. In one, the derivative treats $r$ as a constant, and in another the gain's gradient leaves out the last row. The other four come from public code:
 
 - a gain without a gradient: [unsloth's line](https://github.com/unslothai/unsloth/blob/015bdef0d94a241bcd94eec7a405b1700632180d/unsloth/kernels/rms_layernorm.py#L240), [issue 4550](https://github.com/unslothai/unsloth/issues/4550);
 - a $\nabla_y$ overwritten in place: [Liger's line](https://github.com/linkedin/Liger-Kernel/blob/5ef09d5fd7559c70ad843f6a7941e96fa81f9662/src/liger_kernel/ops/rms_norm.py#L187), [issue 370](https://github.com/linkedin/Liger-Kernel/issues/370);
-- $\hat x$ recomputed from $y/g$ to save memory: [apex's pull request 1715](https://github.com/NVIDIA/apex/pull/1715). Its [line](https://github.com/NVIDIA/apex/blob/6424da3b4faa6c8f062da4a48c424fff3f02d42d/csrc/layer_norm_cuda_kernel.cu#L416) replaces a small $g$ by a larger one: nothing becomes NaN, but the gradient is wrong;
+- $\hat x$ recomputed from $y/g$ to save memory: [apex's pull request 1715](https://github.com/NVIDIA/apex/pull/1715). Its [line](https://github.com/NVIDIA/apex/blob/6424da3b4faa6c8f062da4a48c424fff3f02d42d/csrc/layer_norm_cuda_kernel.cu#L416) replaces a small $g$ by a larger one: nothing becomes NaN, but the gradient is wrong (we test the division without this line);
 - padded columns in the variance: [Triton's issue 9838](https://github.com/triton-lang/triton/issues/9838).
 
 Which of these six bugs do labkit's checks find? Each check tests *laws*, which every correct norm obeys. A seventh bug was ours ([How we know](09_memory_wall.ipynb#how-we-know)).
@@ -1145,7 +1159,7 @@ def in_place(dy, *rest):
 
 
 def divided(dy, x, g, r):
-    """Keep y and not x: y / g is the same, is it not?"""
+    """Keep y and not x, as if y / g always gave x̂."""
     y = g * x / r
     return solved_backward(dy, y / g * r, g, r)
 
@@ -1184,7 +1198,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-One bug passes every law: $y/g$ is exact enough for every gain that the check draws. Let one of four gains be zero:
+One bug, $y/g$, passes every law, because it is exact enough for every gain that the check draws. Let one of four gains be zero:
 """
 
 # %%
@@ -1196,7 +1210,7 @@ exact(lost_of_gain).claim(
     "09-a-gain-of-zero-cannot-be-divided-by",
     "> 0",
     "If a gain is zero, gradients are lost when the normalized input is recomputed from the output.",
-    found="If one of four gains is 0, {mean:.0f} of the 4 entries of the gain's gradient and {of_x} of the {n_of_x} entries of the gradient of x are NaN.",
+    found="If one of four gains is 0 and the normalized input is recomputed from the output, {mean:.0f} of the 4 entries of the gain's gradient and {of_x} of the {n_of_x} entries of the gradient of x are NaN.",
     source="NVIDIA/apex#1715: x̂ recomputed from y and the gain",
     beside={"of_x": lost_of_x, "n_of_x": x.numel()},
 )
@@ -1205,15 +1219,15 @@ exact(lost_of_gain).claim(
 r"""
 | you see | cause | probe | fix |
 | --- | --- | --- | --- |
-| loss fine at first, then NaN in one gain and all below its norm | $y/g$ with $g = 0$ | a gain of zero | keep $x$, not $y$ |
-| gradients a little off, outputs right, rows far from 0, width no power of 2 | the mean kept is not the one subtracted | an offset of 10,000 in float32 | round the mean, then subtract |
-| wrong if the width is no power of 2 | padding counted | `check.layer_norm` | mask after centring |
-| rubbish in huge batches only | offsets in 32 bits ([Liger 803](https://github.com/linkedin/Liger-Kernel/issues/803)) | more than $2^{31}$ values | row index in 64 bits |
-| a cliff at one width | spills | the stack in the machine code | more warps, or chunks |
+| normal loss at first, then NaN in one gain and in all gradients of earlier layers | $y/g$ with $g = 0$ | a gain of zero | keep $x$, not $y$ |
+| correct outputs, slightly wrong gradients for rows far from 0, at widths that are not powers of 2 | forward and backward subtract different means (see *How we know*) | an offset of 10,000 in float32 | round the mean, then subtract |
+| wrong if the width is not a power of 2 | padding is counted | `check.layer_norm` | mask after centring |
+| wrong in huge batches only | offsets in 32 bits ([Liger 803](https://github.com/linkedin/Liger-Kernel/issues/803)) | more than $2^{31}$ values | row index in 64 bits |
+| a sudden slowdown at one width | registers spill | the number of spilled bytes (the *stack*) in the machine code | more warps, or chunks |
 
 ## Exercises
 
-**2 (by hand, 5 minutes).** A kernel of Liger-Kernel adds a residual and normalizes: 2,048 rows of 8,192 values in float32. According to a pull request of that project, it takes $94.6\,\mu\mathrm s$ on an H100. How many bytes must it move, and what share of $3.35$ TB/s is that?
+**2 (by hand, 5 minutes).** A kernel of Liger-Kernel adds a residual to 2,048 rows of 8,192 float32 values and normalizes the sums. According to a pull request of that project, it takes $94.6\,\mu\mathrm s$ on an H100. How many bytes must it move, and what share of $3.35$ TB/s does it reach?
 """
 
 # %% tags=["exercise"]
@@ -1237,8 +1251,8 @@ $4\cdot4\cdot2048\cdot8192 = 268{,}435{,}456$ bytes. Over $94.6\,\mu\mathrm s$ t
 
 </details>
 
-**3 (a proof, 15 minutes).** LayerNorm's kernel subtracts a number $m$ *near* the mean: $c = x - m$, $\delta = \overline c$. (a) Prove $\mathrm{var}(x) = \overline{c^2} - \delta^2$ for *any* $m$.
-(b) With long rows, $m$ is the mean of the first quarter of the row. Show that then $\delta^2 \le 3\,\mathrm{var}(x)$. (c) Why does (b) imply that the subtraction in (a) is safe, whereas $\overline{x^2} - \bar x^2$ is not?
+**3 (a proof, 15 minutes).** Our LayerNorm kernel subtracts a number $m$ *near* the mean (a rounded mean): $c = x - m$, $\delta = \overline c$. (a) Prove $\mathrm{var}(x) = \overline{c^2} - \delta^2$ for *any* $m$.
+(b) For long rows, $m$ is the mean of the first quarter of the row. Show that then $\delta^2 \le 3\,\mathrm{var}(x)$. (c) By (b) the subtraction in (a) is safe. Why? And why is $\overline{x^2} - \bar x^2$ not safe?
 
 <details><summary>Hint</summary>
 
@@ -1257,13 +1271,13 @@ In $\overline{x^2} - \bar x^2$ the ratio is $\mathrm{var}/(\mathrm{var} + \bar x
 
 </details>
 
-**4 (open).** A colleague wants to replace RMSNorm by DyT "because it needs no statistics". Predict from bytes how much that saves in a fused kernel, and look at
-`dynamic_tanh` in the table of counts. Then compute the estimate, in seconds, for your own model, device and assumptions. Which result would change your mind?
+**4 (open).** A colleague wants to replace RMSNorm by DyT "because it needs no statistics". Predict from the bytes how much time that saves in a fused kernel, and then look at
+`dynamic_tanh` in the table of counts. Then estimate the time of a whole step for your own model, device and assumptions. Which result would change your prediction?
 """
 
 # %% tags=["exercise"]
 my_prediction = "…"
-mine = replace(programs["one kernel, the sum another"], of_bandwidth=0.5, split=8)
+mine = replace(programs["norm and sum in two kernels"], of_bandwidth=0.5, split=8)
 step(SIZES["405B"], DEVICES["H200"], way="train", batch=1, context=8192, given=mine)
 
 # %% [markdown]
@@ -1276,14 +1290,14 @@ What does a tanh have to read and write? It need not wait for a sum over the row
 
 ## How we know
 
-Our LayerNorm kernel had a bug, too. Triton multiplies a row's sum by $1/d$ in place of dividing it by $d$, and the assembler merged this product with the subtraction of the mean into one instruction, which rounds once. The mean that was kept for the backward pass had been rounded separately, so the backward pass subtracted a different mean from that of the forward pass.
-Two laws failed for this kernel on the H100, and none failed in the interpreter. At widths that are powers of two, such as those timed above, the product is exact and the bug has no effect. The kernel now rounds the mean first, and on an H200 both laws hold. `joined` models the old kernel: `rstd` is $1/r$, and `missed` is the error of the first mean.
+Our LayerNorm kernel had a bug, too. Triton computes the mean as the row's sum times $1/d$, and the assembler merged this product with the subtraction of the mean into one instruction. So the forward pass subtracted the unrounded mean, but the backward pass subtracted the rounded mean.
+Two laws failed for this kernel on the H100, but none in the interpreter. At widths that are powers of two, such as those timed above, the product is exact and the bug has no effect. The kernel now rounds the mean first, and on an H200 both laws hold. `joined` models the old kernel: `rstd` is $1/r$, and `missed` is what is left of the mean after the first subtraction.
 """
 
 
 # %% tags=["mechanism"]
 def joined(x):
-    """Our bug: x̂ forward, by a mean that was never rounded; x̂ backward, by the rounded one."""
+    """Return x̂ as our bug made it: forward from the unrounded mean, backward from the rounded one."""
     exact_mean = x.sum(-1, keepdim=True).double() * torch.tensor(1 / x.shape[-1]).double()
     c = (x.double() - exact_mean).float()  # one operation, one rounding
     missed, kept = c.mean(-1, keepdim=True), exact_mean.float()
@@ -1308,7 +1322,7 @@ exact(odd[1]).claim(
     "09-the-mean-that-is-kept-must-be-the-one-subtracted",
     "> 1e-5",
     "If LayerNorm subtracts the mean before rounding it and stores the rounded mean for the backward pass, the gain's gradient becomes less exact, but the output does not.",
-    found="At width 41, the relative error of the gain's gradient is {mean:.0e}, and that of the output is {forward:.0e}. At width 64, both errors are at most {even:.0e}.",
+    found="In a model of our old LayerNorm kernel, at width 41, the relative error of the gain's gradient is {mean:.0e}, and that of the output is {forward:.0e}. At width 64, both errors are at most {even:.0e}.",
     source="a model of our LayerNorm kernel in float64 on a CPU, after a law that failed on an H100 (data/bench/hours)",
     beside={"forward": odd[0], "even": max(even)},
 )
@@ -1317,24 +1331,24 @@ exact(odd[1]).claim(
 r"""
 ## What you now know
 
-- **What does a norm cost?** A large norm takes at least the time of moving its bytes, which we measured on one H100. A small norm takes the time of starting a kernel, which we measured only on the CPU. The arithmetic of a norm is almost free. <!-- 09-a-norm-moves-two-and-three-values 09-a-small-norm-costs-its-call 09-a-fused-norm-takes-as-long-as-copying -->
-- **A quarter, or half a per cent?** By the estimate, norms in steps, started one by one, take more than a quarter of the time of decoding one sequence, and norms in one kernel take a few per cent. In training, norms in steps take about half of BERT's quarter. To take half a per cent of that decoding, a norm would have to be shorter than a kernel's start. <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent -->
-- **Why do the numbers differ?** The share depends on the program: on its trips to memory and the number of its kernels. With many rows LayerNorm in one kernel moves as many bytes as RMSNorm, if its kernel keeps as much of a row on the chip. <!-- 09-eager-moves-nine-times-the-bytes 09-two-passes-cost-no-traffic -->
-- **What does a norm kernel save?** In a training step, it saves at most the share of the time that the norms take. It cannot save the host's time for all other operations, nor that of the sums, rotations and activations that a compiler fuses as well. On one H200, at width 1,024, compiling the plain model saved more than any library of norm kernels. <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile 09-compiling-saves-more-than-free-norms -->
+- **What does a norm cost?** A large norm takes at least the time of moving its bytes (measured on one H100). The time of a small norm depends little on its bytes (measured only on a CPU). The arithmetic of a norm is almost free. <!-- 09-a-norm-moves-two-and-three-values 09-a-small-norm-costs-its-call 09-a-fused-norm-takes-as-long-as-copying -->
+- **A quarter, or half a per cent?** By our estimate, unfused norms, with operations started one by one, take more than a quarter of the time of decoding one sequence, and norms in one kernel take a few per cent. For a share of half a per cent there, each norm would have to run in less time than a kernel takes to start. In training, unfused norms take an estimated eighth of the time in an 8B model, and more than a quarter in a model of width 1,024. <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent -->
+- **Why do the numbers differ?** The share depends on the program: on its trips to memory and the number of its kernels. If there are many rows, LayerNorm in one kernel moves as many bytes as RMSNorm, provided that its kernel keeps as much of a row on the chip. <!-- 09-eager-moves-nine-times-the-bytes 09-two-passes-cost-no-traffic -->
+- **What does a norm kernel save?** In a training step, it saves at most the share of the time that the norms take. It saves neither the host's time for all other operations nor the time of the sums, rotations and activations, which a compiler fuses as well. On one H200, at width 1,024, compiling the plain model saved more than any library of norm kernels. <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile 09-compiling-saves-more-than-free-norms -->
 - The hard part of the backward pass is the gain's gradient, which is a sum across rows and costs registers. <!-- derived -->
-- At our size a preliminary evaluation detected no lower loss with twice the norms. Here, Pre-Norm's norms allowed training at a high learning rate, at which the model without norms diverges. (Post-Norm is stuck there: [chapter 02](02_pre_and_post_norm.ipynb#where-the-story-does-not-hold).) <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->
+- At our size, a preliminary evaluation detected no improvement of the loss with twice as many norms. Here, Pre-Norm's norms allowed training at a high learning rate, at which the model without norms diverges. (Post-Norm is stuck there: [chapter 02](02_pre_and_post_norm.ipynb#other-learning-rates-and-full-training-runs).) <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->
 
 ## To carry away
 
 - **Forward.** Read $x$, write $y$: 4 bytes per value in bfloat16, with the statistics in float32.
-- **Backward of RMSNorm.** $\nabla_x = \big(u - \hat x\,\mathrm{mean}(u\hat x)\big)/r$ with $u = g\odot\nabla_y$, and $\nabla_g$ is the sum over all rows.
-- **Law.** A kernel takes at least the largest of bytes over bandwidth, operations over peak, and the shortest time of any kernel.
-- **Use.** Compile the model first. Exchange norms for fused kernels where you cannot compile, and time the whole step before and after.
+- **Backward of RMSNorm.** $\nabla_x = \big(u - \hat x\,\mathrm{mean}(u\hat x)\big)/r$ with $u = g\odot\nabla_y$, and $\nabla_g$ is the sum of $\nabla_y\odot\hat x$ over all rows.
+- **Law.** A kernel takes at least the largest of bytes over bandwidth, operations over peak, and the minimum that every kernel takes.
+- **Use.** Compile the model first. Replace norms with fused kernels where you cannot compile, and time the whole step before and after.
 
 | you see | cause | try |
 | --- | --- | --- |
 | norms take a quarter of the time | one kernel per operation | `torch.compile`, or else one kernel per norm |
-| a faster norm, and the step is no shorter | the step waits for the host | `torch.compile`, or larger batches |
+| a faster norm, but the step is no shorter | the step waits for the host | `torch.compile`, or larger batches |
 | a small norm costs as much as a larger one | the call | CUDA graphs, or fusing with a neighbour |
 
 ## References
