@@ -11,14 +11,14 @@ r"""
 # Choosing a norm
 
 **Question.** You will train a language model of seven billion parameters tomorrow. Everybody's answer is *RMSNorm, in Pre-Norm position, and QK-Norm if the model is large.*
-This book has trained some twenty recipes on one text. One came first, but every list has a winner.
-Would the list look different if all recipes were equally good, and which should you take?
+We trained nearly forty recipes, mostly on one text. One came first, but every list has a winner.
+Would the list look different if all recipes were equally good, and which recipe should you take?
 
 <details><summary>In short (contains spoilers)</summary>
 
-- With tuned learning rates most recipes cannot be distinguished from their neighbours in the list. A list of eleven equal recipes would have a winner, too, but hardly any of its pairs would differ.
-- At the smallest model size, over learning rates that differ by a factor of a hundred, recipes differ more in the cost of a wrong learning rate than in their best loss. Anyone who trains a large model has only one try.
-- Each piece of advice in the table near the end has a grade: a law, a report on large models, or our own small runs.
+- With tuned learning rates, most neighbours in the list of recipes cannot be distinguished. A list of eleven equal recipes would have a winner, too, but hardly any of its pairs would differ.
+- At the smallest model size, recipes differ more in the cost of a wrong learning rate (averaged over a hundredfold range of rates) than in their best loss. Anyone who trains a large model has only one try.
+- Each piece of advice in the table near the end is graded by its evidence: a law, a report on large models, or only our own small runs.
 
 </details>
 """
@@ -98,7 +98,7 @@ show_explorer(
     climbed,
     "qk",
     beside="pre",
-    caption="One block each of Pre-Norm and QK-Norm, which adds norms on queries and keys, and validation loss against learning rate for models with six such blocks. The grey lines show the other recipes.",
+    caption="One block of Pre-Norm and one of QK-Norm, which adds norms on queries and keys. The plot shows validation loss against learning rate for models with six such blocks.",
 ).named("two-blocks")
 
 # %%
@@ -112,8 +112,8 @@ plots.grid_map(
     col_label="learning rate",
     value_label="validation loss (nats)",
     limits=(1.35, 2.2),
-    caption="Validation loss of eleven recipes at five learning rates. Each cell is one run of 3,200 steps. In the middle column all recipes but DyT are within "
-    f"{middle:.2f} nats of each other. At the highest learning rates (the last columns) nearly all recipes differ. A model with a loss near 3 nats has learned only how frequent each letter is. The formula below caps losses at {ladder.FREQUENCIES:g}.",
+    caption="Validation loss of eleven recipes at five learning rates. Each cell is one run of 3,200 steps. In the middle column, all recipes but DyT are within "
+    f"{middle:.2f} nats of each other. A model with a loss near 3 nats has learned only how frequent each letter is. The formula below caps losses at {ladder.FREQUENCIES:g}.",
     provenance=lab.provenance(tuning),
 ).named("recipes-by-rate")
 
@@ -121,11 +121,11 @@ plots.grid_map(
 r"""
 ## The idea: a column and a row
 
-The runs belong to the book's *ladder*, a shared experiment grid: recipes that are trained on the same text at growing model sizes. The smallest size, S, has six
+The runs belong to the book's *ladder*, a shared experiment grid of recipes trained on the same text at increasing model sizes. The smallest size, S, has six
 blocks of width 32, and 80,000 parameters. QKV-Pre normalizes queries, keys and values instead of attention's input. Hybrid\* is HybridNorm with a different first block (chapter 06).
-OLMo 2 normalizes the output of each branch, and queries and keys. DyT has an elementwise function in place of each norm (chapter 07), and nGPT normalizes everything to unit length (chapter 08). The section on the board introduces LNS and RealFormer.
+OLMo 2 normalizes the output of each branch, and queries and keys. DyT has an elementwise function in place of each norm (chapter 07), and nGPT normalizes everything to unit length (chapter 08). The section on the leaderboard introduces LNS and RealFormer.
 
-What does a loss in this map mean? We let three models of size S continue the same beginning of a sentence. At every character we draw the next one from the model's probabilities, always with the same seed.
+What does a loss in this map mean? We let three models of size S continue the same beginning of a sentence. We draw each character from the model's probabilities, always with the same seed.
 """
 
 # %%
@@ -142,9 +142,9 @@ compare_texts(
 # %% [markdown]
 r"""
 Read a column of the map. A paper that uses one learning rate for all recipes prints such a column. At the lowest learning rate OLMo 2 has the lowest loss, and at the highest
-QK-Norm has it, although nothing in the recipes has changed.
+QK-Norm does. Nothing but the learning rate has changed.
 
-Now read a row. Its smallest number is the recipe's best loss. Below we measure that loss with other seeds. The rest of the row gives
+Now read a row. Its smallest number is the recipe's best loss. Below we measure that loss with other seeds. The rest of the row shows
 the cost of not knowing the best learning rate. Average the row, subtract its minimum, and you have the **learning-rate sensitivity** of
 [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322):
 
@@ -153,7 +153,7 @@ $$\text{sensitivity} = \operatorname*{mean}_{\eta}\ \min\big(\mathcal L(\eta),\,
 No run counts for more than $\mathcal L_0$, not even a diverged one. For $\mathcal L_0$ Wortsman et al. use the loss of an untrained
 model. We use the loss of a model that knows only letter frequencies. The rows of the map are sorted by sensitivity.
 
-One pair accompanies us to the end: QK-Norm and Pre-Norm. With tuned learning rates, QK-Norm's loss is a little lower than Pre-Norm's. At ten times the tuned learning rate
+One pair accompanies us to the end: QK-Norm and Pre-Norm. With tuned learning rates, QK-Norm's loss is a little lower than Pre-Norm's. At ten times the tuned learning rate,
 it is far lower. Which of the two facts should decide what you train?
 
 ### Your turn
@@ -235,18 +235,18 @@ plots.table(
 
 # %% [markdown]
 r"""
-Two recipes with the same seed read the same batches. Should we compare them seed by seed, in **pairs**? That pays if a seed that is difficult for one recipe is difficult
-for the other, too. This chapter's board compares recipes without pairs. For single claims [What a claim is](claims.md) explains the choice, an open card shows both intervals, and the [scoreboard](scoreboard.md#paired-and-unpaired) lists the verdicts that the other choice would change.
+Two recipes with the same seed read the same batches. Should we compare them seed by seed, in **pairs**? That helps if a seed that is difficult for one recipe is difficult
+for the other, too. This chapter's leaderboard (the *board*) compares recipes without pairs. The [scoreboard](scoreboard.md#paired-and-unpaired) says which single claims are judged in pairs, and lists the verdicts that would change otherwise. If two recipes share seeds, their [card](claims.md), when opened, shows both intervals.
 
-We compare two samples, with means $\bar x$ of $n$ runs each. The standard deviation $\sigma$ of a run is pooled over *all* recipes of this model size whose runs vary alike:
+We compare two samples of $n_1$ and $n_2$ runs, with means $\bar x_1$ and $\bar x_2$. The standard deviation $\sigma$ of a run is pooled over *all* recipes of this model size whose runs vary about equally:
 
 $$t = \frac{\bar x_1 - \bar x_2}{\sqrt{\sigma^2\,(1/n_1 + 1/n_2) + u_1^2 + u_2^2}}.$$
 
-For a recipe whose runs vary more than the others', such as DyT, its own variance $s^2$ takes the place of $\sigma^2$. The uncertainty $u$, in nats, comes from tuning the learning rate with a few noisy runs.
-$u$ is largest if the best rate of a grid was chosen with one seed. It is smaller if three seeds were run at rates a quarter of a decade apart: then the tuned rate is the lowest point of a parabola through their means.
+For a recipe whose runs vary more than the others', such as DyT, its own variance $s^2$ takes the place of $\sigma^2$. The uncertainty $u$, in nats, comes from tuning the learning rate with a few noisy runs. (The part of this uncertainty that two recipes have in common cancels in their difference.)
+It is largest if the best rate of a grid was chosen with one seed. It is smaller if three seeds were run at rates a quarter of a decade apart: the tuned rate is then the lowest point of a parabola through their means.
 
-How many runs does a difference need? Detecting a difference of $\Delta$ in four of five cases takes $n = 2\,(1.96 + 0.84)^2\,(\sigma/\Delta)^2$ runs per recipe. ($1.96$ belongs to a test at 5 %, and $0.84$ to the four of five cases.) In pairs, the share of $\sigma^2$ that the seed
-explains cancels, so fewer runs are enough. (For pairs the table uses Student's $t$ in place of $1.96$, which requires a few more.) Two rows of the table give the share of the variance that the seed explains. With five seeds we could not show that it explains anything, and with twenty it explains a part.
+How many runs does it take to detect a difference? Detecting a difference of $\Delta$ in four of five cases takes $n = 2\,(1.96 + 0.84)^2\,(\sigma/\Delta)^2$ runs per recipe. ($1.96$ belongs to a test at 5 %, and $0.84$ to the four of five cases.) In pairs, the part of $\sigma^2$ that the seed
+explains cancels, so fewer runs are enough. (For pairs, the table uses Student's $t$ in place of $1.96$, so $n$ is a little larger.) Two rows of the next table give the share that the seed explains: with five seeds we could not show that it is above zero, but with twenty we can.
 """
 
 # %%
@@ -255,13 +255,13 @@ plots.table(
         {"what": what, "value": value}
         for what, value in {
             "standard deviation of a run, pooled (nats)": f"{scatter.sd:.4f}",
-            f"share of its variance that the seed explains, {len(many)} recipes with {most} seeds": f"{shared:.0%}",
-            f"the same, {len(of_seed)} methods with five seeds": f"{correlate_seeds(of_seed):.0%}",
+            f"share of a run's variance that the seed explains, {len(many)} recipes with {most} seeds": f"{shared:.0%}",
+            f"share of a run's variance that the seed explains, {len(of_seed)} methods with five seeds": f"{correlate_seeds(of_seed):.0%}",
             "Pre-Norm's mean loss minus QK-Norm's (nats)": f"{ours.mean:.4f}",
             "t of this difference": f"{ours.mean / ours.error:.1f}",
             "uncertainty of this difference from tuning both learning rates (nats)": f"{ours.tuned:.4f}",
             "runs per recipe to detect 0.005 nats": count_seeds(scatter.sd, 0.005),
-            "runs per recipe if compared in pairs": count_seeds(scatter.sd, 0.005, shared=shared),
+            "pairs of runs to detect 0.005 nats": count_seeds(scatter.sd, 0.005, shared=shared),
         }.items()
     ]
 )
@@ -269,7 +269,7 @@ plots.table(
 # %% [markdown]
 r"""
 But eleven recipes make $11\cdot10/2 = 55$ pairs, and each test of equal recipes errs in one case out of twenty. If all eleven were equal,
-we would expect $55/20 \approx 2.8$ findings on a board on average, all of them false. The next figure shows such boards. Their entries differ by
+an average board would have $55/20 \approx 2.8$ findings, all of them false. The next figure shows such boards. Their entries differ by
 chance alone, with the standard deviation of our own runs.
 """
 
@@ -295,14 +295,14 @@ def draw_equals(draw):
     return plots.dots(
         {names[i]: drawn[i].tolist() for i in drawn.mean(1).argsort()},
         xlabel="test loss (nats)",
-        title=f"draw {draw}: “significant” pairs: {found} of 55",
+        title=f"draw {draw}: {found} of 55 pairs “significant”",
         caption=f"Test losses of eleven equal recipes, draw {draw}.",
     )
 
 
 plots.explore(
     draw_equals,
-    [1, 2, 3, 4],
+    [1, 2, 3],
     "equals",
     label="draw",
     caption="Test losses of eleven equal recipes, best first, drawn with the standard deviation of our own runs. Every draw has a winner, and it is hardly ever the same recipe.",
@@ -349,8 +349,8 @@ exact(smallest(5)).claim(
     "10-five-seeds-see-large-differences",
     "> 2",
     "With five seeds and many pairs, only large differences are distinguishable from chance.",
-    found="In a comparison of 55 pairs, a difference is distinguishable from chance if it is at least {mean:.1f} standard deviations of a run with five seeds, and at least {twenty:.1f} with twenty seeds.",
-    source="Student's t with one scatter for all eleven, at 0.05/55",
+    found="With 55 pairs and five seeds, a difference is distinguishable from chance if it is at least {mean:.1f} times the standard deviation of a single run. With twenty seeds, {twenty:.1f} times is enough.",
+    source="Student's t with one standard deviation for all, at 0.05/55",
     beside={"twenty": smallest(20)},
 )
 
@@ -359,18 +359,18 @@ r"""
 ### Letters instead of ranks
 
 If you make 55 comparisons, you must correct for 55. [Holm (1979)](https://www.jstor.org/stable/4615733) sorts the $m$ p-values,
-$p_1 \le \dots \le p_m$, compares the smallest with $0.05/m$, the next with $0.05/(m-1)$, and stops at the first that fails. Equivalently,
+$p_1 \le \dots \le p_m$, compares the smallest with $0.05/m$, the next with $0.05/(m-1)$ and so on, and stops at the first that fails. Equivalently,
 the procedure raises each p-value to $\tilde p_i = \max_{j\le i}\min\big(1, (m - j + 1)\,p_j\big)$ and compares it with $0.05$.
-The result is a verdict on each pair, and these verdicts need not give an order: A may not be distinguishable from B, nor B from C, while A and C differ.
+The result is a verdict on each pair, and these verdicts need not give an order: A may be indistinguishable from B, and B from C, while A and C differ.
 A rank claims more than we know. Letters state only the verdicts: **two entries share a letter exactly if the tests do not distinguish them**
-([Piepho, 2004](https://doi.org/10.1198/1061860043515)). "a, ab, b" reads: the first and the last differ, and the middle one is not distinguishable
+([Piepho, 2004](https://doi.org/10.1198/1061860043515)). "a, ab, b" means that the first and the last differ, and that the middle one is not distinguishable
 from either.
 
-*By hand.* Four recipes A to D, best first. The p-value is $0.004$ for A and D, $0.012$ for A and C, and $0.03$ for B and D. The p-values of the other three pairs are above $0.2$. Which pairs survive Holm at 5 %, and what are the letters?
+*By hand.* Four recipes A to D, best first. The p-value is $0.004$ for A and D, $0.012$ for A and C, and $0.03$ for B and D. The p-values of the other three pairs are above $0.2$. Which pairs survive Holm's correction at 5 %, and what are the letters?
 
 <details><summary>Answer</summary>
 
-$0.004 \le 0.05/6$: yes. $0.012 > 0.05/5$: stop. Only A and D are distinguishable, so the letters are a for A, ab for B and C, and b for D. Without a correction three pairs would differ.
+$0.004 \le 0.05/6$: yes. $0.012 > 0.05/5$: stop. Only A and D are distinguishable, so the letters are a for A, ab for B and C, and b for D. Without a correction, three pairs would differ.
 
 </details>
 """
@@ -396,33 +396,33 @@ for _ in range(300):
 exact(wrong).claim(
     "10-letters-say-the-pairs",
     "<= 0",
-    "Two entries of the leaderboard share a letter if and only if no test distinguishes them.",
-    found="For 300 random sets of verdicts, the letters of {mean:.0f} pairs contradict the verdicts.",
+    "Two entries of the leaderboard share one of the letters a, b, … if and only if no test distinguishes them.",
+    found="In 300 random sets of test verdicts, {mean:.0f} pairs of leaderboard entries have the wrong letters: a shared letter although a test distinguishes them, or none although no test does.",
     source="Piepho 2004",
 )
 
 # %% [markdown]
 r"""
-The correction has a price. Once it is made, five seeds detect only large differences, so "not distinguishable" does not mean "equal". If *one* pair
-matters to you, name it before the run. With five seeds of eleven recipes (44 degrees of freedom) $t = 2.02$ is then enough, whereas the smallest of 55 p-values needs $t = 3.56$.
-That is why earlier chapters compare single pairs, with one card for each pair. The number of comparisons matters, too. The explorer at the start of this chapter corrects for all pairs
-of all its recipes, so a pair may survive the board's correction and not the explorer's.
+The correction has a price. With it, five seeds detect only large differences, so "not distinguishable" does not mean "equal". If *one* pair
+matters to you, name it before the run. With five seeds for each of eleven recipes (44 degrees of freedom), $t = 2.02$ is then enough, whereas the smallest of 55 p-values needs $t = 3.56$.
+That is why earlier chapters compare single pairs, with one card for each pair. The explorer at the start of this chapter corrects for all pairs
+of all its recipes, so a pair may survive the board's correction but not the explorer's.
 
 ## Measure
 
 <details><summary>How we tuned and evaluated</summary>
 
-We train each recipe on 20 characters per parameter and tune its learning rate. Test losses come from evaluation seeds, which were not used for tuning. Sensitivities come from seeds that were trained at all five learning rates of the map, which are half a decade apart (the *coarse* rates).
+We train each recipe on 20 characters per parameter and tune its learning rate. Test losses come from evaluation seeds, which were not used for tuning. Sensitivities come from seeds that were run at all five learning rates of the map, which are half a decade apart (the *coarse* rates).
 
 </details>
 
 ### The board
 
-The board has eleven recipes: the nine that earlier chapters discuss most, RealFormer, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)), which has the lowest mean loss of [all recipes that we trained](runs.md) (apart from their variants with another initialization or with LayerNorm). LNS is Pre-Norm with the norm's output in block $\ell$ divided by $\sqrt\ell$ and with larger initial output matrices. Appendix C
-asks [which of these two changes lowers the loss](C_zoo.ipynb#against-idle-late-blocks). RealFormer adds a block's attention logits to those of the block before
-([He et al., 2021](https://arxiv.org/abs/2012.11747)). Embeddings start with an RMS of 1, except that nGPT's start with a length of 1. Chapter 06 shows the effect of a smaller RMS. nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not from the published ones, and has no warm-up.
+The board has eleven recipes: the nine that earlier chapters discuss most, RealFormer, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)). Apart from variants with another initialization or with LayerNorm, LNS has the lowest mean loss of [all recipes that we trained](runs.md). It is Pre-Norm with two changes: the norm's output in block $\ell$ is divided by $\sqrt\ell$, and output matrices start larger. Appendix C
+asks [which of the two changes lowers the loss](C_zoo.ipynb#against-idle-late-blocks). RealFormer adds the previous block's attention logits to a block's own
+([He et al., 2021](https://arxiv.org/abs/2012.11747)). Embeddings start with an RMS of 1, except that nGPT's start with a length of 1. Chapter 06 shows the effect of a smaller RMS. nGPT starts from the values chosen in [chapter 08](08_ngpt.ipynb), not from the published ones, and has no warm-up.
 
-The next table is the board, at the largest size at which all eleven recipes have been evaluated. Its last two columns are the norms' share of the operations and the bytes of saved activations, both [counted](10_choosing_a_norm.ipynb#operations-and-bytes), not timed. Where larger models exist, the cards use them, too. A ranking that changes from size to size is no finding.
+The next table is the board, at the largest size at which all eleven recipes have been evaluated. Its last two columns are the norms' share of all operations and the size of the saved activations, both [counted](10_choosing_a_norm.ipynb#operations-and-bytes) rather than timed. The cards below use larger models where they exist, because a ranking that changes with model size is not a finding.
 """
 
 # %%
@@ -440,10 +440,10 @@ plots.dots(
 
 # %% [markdown]
 r"""
-Read the letters before the ranks. A recipe whose runs vary a lot, or whose learning rate was tuned with one seed, shares letters with others more easily, because less is known about it. Each interval of the table is for one pair. The letters
+Read the letters before the ranks. A recipe whose runs vary a lot, or whose learning rate was tuned with one seed, shares letters more easily, because we know less about it. Each interval of the table compares a recipe with the first. The letters
 are corrected for all 55 comparisons. *Tuning uncertainty* is $u$. Appendix C names the problem that each recipe was designed to solve: [The table](C_zoo.ipynb#the-table).
 
-How many pairs differ depends on the test. The next table compares four tests. The first is the board's: it uses one pooled standard deviation and adds the uncertainty from tuning. The second leaves that uncertainty out. The third uses each recipe's own standard deviation (Welch). The fourth compares in pairs. It uses only the five seeds that all recipes share, and finds the fewest differences because it has the fewest runs.
+The number of pairs that differ depends on the test. The next table compares four tests. The first is the board's: it uses one pooled standard deviation and adds the uncertainty from tuning. The second leaves that uncertainty out. The third uses each recipe's own standard deviation (Welch). The fourth compares runs in pairs. It uses only the five seeds that all recipes share, and finds the fewest differences because it has the fewest runs.
 """
 
 # %%
@@ -457,9 +457,9 @@ of_all = {
 lowest = min(of_all, key=of_all.__getitem__)
 named = {
     "with what tuning leaves": "the board's test",
-    "pooled": "pooled standard deviation, no uncertainty from tuning",
-    "Welch": "each recipe's own standard deviation",
-    "paired": "in pairs, five seeds",
+    "pooled": "the same test without the uncertainty from tuning",
+    "Welch": "Welch's test",
+    "paired": "a paired test with five seeds",
 }
 counted = ladder.count_told_apart(climbed, largest, [*field.values()])
 
@@ -469,7 +469,7 @@ plots.table(
         {"what": "neighbours that differ", "value": f"{sum(told)} of {len(told)}"},
         *(
             {
-                "what": f"pairs that differ: {name}",
+                "what": f"pairs that differ, by {name}",
                 "value": f"{counted[test]} of {len(board.pairs)}",
             }
             for test, name in named.items()
@@ -488,11 +488,11 @@ plots.table(
 
 # %% [markdown]
 r"""
-The last two rows are a warning: the lowest mean loss of all methods is not on the board. Each recipe of the board has one initialization of its embeddings, one norm and one rule for weights. Variants with other choices are on the page of [all runs](runs.md),
-and their names have a comma. In such a name *drawn* means that embeddings are drawn at the RMS that follows the word. For HybridNorm this RMS changes the loss more than most recipes do (chapter 06).
+The last two rows are a warning: the lowest mean loss of all methods is not on the board. The board shows each recipe with only one initialization and one kind of norm. Variants with other choices are on the page [All runs](runs.md).
+Their names contain a comma. The number after *drawn* is the RMS of the embeddings before training. For HybridNorm, changing this RMS changes the loss more than switching to most other recipes would (chapter 06).
 
-Are all recipes that share a letter with the first *equal*? One test can answer this for the whole group at once, although we chose the group after seeing the result. We draw boards of the same number of equal recipes, each as
-uncertain as ours, and count the boards whose range is at least as wide as that of our group.
+Are all recipes that share a letter with the first *equal*? One test covers the whole group. (We chose the group after seeing the result.) We draw the same number of equal recipes, each as
+uncertain as ours, and count how often their best and worst are at least as far apart as ours.
 """
 
 # %%
@@ -508,16 +508,16 @@ plots.table(
         {
             "recipes that share a letter with the first": len(top),
             "their range (nats)": f"{span:.4f}",
-            "boards of equals with such a range": f"{wide:.1%}",
+            "share of drawn boards with at least this range": f"{wide:.1%}",
         }
     ]
 )
 
 # %% [markdown]
 r"""
-If the last number were at most 5 %, some of these recipes would differ. It is far above that, so they may all be equal. More seeds, or learning rates that are tuned more precisely, could show which of them differ.
+If the last number were at most 5 %, some of these recipes would differ. It is far above that, so they may all be equal. More seeds, or more precisely tuned learning rates, could show which of them differ.
 
-The next three cards compare pairs about which a paper, or our pilot, makes a statement.
+Each of the next three cards compares two recipes. It tests a statement from a paper or from our first small runs (the *pilot*).
 """
 
 # %%
@@ -526,8 +526,8 @@ without.claim(
     "10-ladder-a-norm-lowers-the-best-loss",
     "< 0",
     "Tuned, the model without norms ends above Pre-Norm.",
-    found="At size {rung}, the test loss of the model without norms is {apart:.4f} nats {side} Pre-Norm's. At size {small}, it is {of_small:.4f} nats higher.",
-    source="this book's pilot: behind by 0.02 nats",
+    found="At size {small}, the test loss of the model without norms is {of_small:.4f} nats higher than Pre-Norm's. At size {rung}, it is {apart:.4f} nats {side} Pre-Norm's.",
+    source="this book's pilot: higher by 0.02 nats",
     beside={"small": rung, "of_small": -without[rung].mean},
 )
 
@@ -556,13 +556,13 @@ ladder.improvement(climbed, "realformer", over="post").claim(
 
 # %% [markdown]
 r"""
-At size S RealFormer's loss is higher than Post-Norm's, although its paper reports the opposite for BERT.
+At size S, RealFormer's loss is higher than Post-Norm's, although its paper reports the opposite for BERT.
 
 ### Does a small model predict a larger one?
 
-Why believe models of 80,000 parameters? The ladder can test whether recipes keep their order in larger models, so far over a factor of four in size ([All norms and recipes](tables.md) explains the names in the figure). We take all pairs of recipes that have been evaluated at two sizes, and count how many have the same
+Why trust models of 80,000 parameters? With the ladder we can test whether recipes keep their order in larger models, so far over a factor of four in size. ([All norms and recipes](tables.md) explains the names in the figure.) We take all pairs of recipes evaluated at two sizes, and count how many have the same
 order at both. (In a study that compares training texts, about four of five pairs of texts keep their order from 150 million parameters to a billion:
-[Magnusson et al., 2025](https://arxiv.org/abs/2504.11393).) Where two lines of the figure cross, a pair of recipes has changed its order.
+[Magnusson et al., 2025](https://arxiv.org/abs/2504.11393).)
 """
 
 # %%
@@ -604,13 +604,13 @@ plots.curves(
 
 # %% [markdown]
 r"""
-In the table, every pair that is distinguishable at S has the same order at M. With 24 blocks and on program code this is not so for every pair, but no pair is distinguishable at both with opposite orders.
+In the table, every pair that is distinguishable at S has the same order at M. With 24 blocks, one of three such pairs has the opposite order, and on program code six of eight do. But no pair with opposite orders is distinguishable in both settings.
 
 ### One thing changed: depth, decay, text
 
-A larger size changes width, window and number of steps together. Variants of size S change one thing each: **D** has twelve blocks instead of six and **D24** has 24, **W** has weight decay of 0.1
-on matrices, **C** reads program code instead of speeches. We preregistered what we expect of these variants, each with a probability. `labkit claims locks` and the
-[scoreboard](scoreboard.md) list them. The forecasts of this chapter whose runs exist have cards below.
+A larger size changes the width, the window and the number of steps together. Variants of size S change one thing each: **D** has twelve blocks instead of six and **D24** has 24, **W** has weight decay of 0.1
+on matrices, and **C** reads program code instead of speeches. We preregistered forecasts for these variants, each with a probability. `labkit claims locks` and the
+[scoreboard](scoreboard.md) list them. The cards below show this chapter's forecasts for which the runs exist.
 """
 
 # %%
@@ -637,16 +637,16 @@ plots.table(
 
 # %% [markdown]
 r"""
-None of the five differences on program code can be told from zero. The table shows why: mean and standard deviation of the evaluation runs, on speeches (S) and on code (C). For code, whole files of a library are held out. The loss on the test files is far higher than on the validation files, and varies far more from run to run.
-On the validation files of code the five recipes have the same order as at size S. The learning rates were tuned on these files, and we looked at this order after the forecasts, so it is a hint and no test.
+None of the five differences on program code is distinguishable from zero. The table shows why. It gives the mean and standard deviation of the evaluation runs, on speeches (S) and on code (C). For code, whole files of a library are held out. The loss on the test files is far higher than on the validation files, and varies far more from run to run.
+On the validation files of program code, the five recipes rank in the same order as at size S. The learning rates were tuned on these files, and we looked at this order after the forecasts, so it is a hint, not a test.
 """
 
 # %% [markdown]
 r"""
 ### Operations and bytes
 
-How many operations and bytes does a recipe need? For each of $T$ tokens, a block of width $d$ with a feed-forward layer of width $h$ does
-$8d^2 + 6dh + 4Td$ operations: those of four matrices of $d\times d$, of three matrices of $d\times h$, and of two products with $T$ positions, with a multiplication and an addition per entry. Norms are a small part of these operations, and a larger part of the bytes of saved activations.
+How many operations and bytes does a recipe need? For each of $T$ tokens, a block of width $d$ with a feed-forward layer of width $h$ needs
+$8d^2 + 6dh + 4Td$ operations. Four matrices of $d\times d$ take $8d^2$, three of $d\times h$ take $6dh$, and two products with $T$ positions take $4Td$, because each entry costs a multiplication and an addition. Norms add little to these operations, but more to the bytes of saved activations.
 """
 
 # %%
@@ -684,12 +684,12 @@ exact(max(one.norm_share for one in cost.values())).claim(
 r"""
 ### What a wrong rate costs
 
-Four recipes of the ladder have a counterpart with norms inside attention. In two pairs nothing else differs: QK-Norm adds these norms to Pre-Norm, and OLMo 2 adds them to an output norm. The other two pairs compare Pre-Norm with QKV-Pre, which has norms on queries, keys and values *in place of* the norm on attention's input: once with embeddings of RMS $1/\sqrt{2.5\,d}$ (a rule for the initial size), and once with embeddings of RMS $0.014$.
-How do these norms change the sensitivity, which includes learning rates at which runs diverge? The intervals on the cards are over recipes or over pairs of recipes, since one seed per rate does not show how much a sensitivity varies.
+Four pairs of recipes on the ladder differ in norms inside attention. In two pairs nothing else differs: QK-Norm adds norms on queries and keys to Pre-Norm, and OLMo 2 adds them to an output norm. The other two pairs compare Pre-Norm with QKV-Pre, whose norms on queries, keys and values *replace* the norm on attention's input: once with embeddings of RMS $1/\sqrt{2.5\,d}$ (a rule for the initial size), and once with embeddings of RMS $0.014$.
+How do these norms change the sensitivity? (It includes learning rates at which runs diverge.) Some rates were run with one seed only, so we cannot tell how much a sensitivity varies. Therefore the intervals on the cards take recipes (or pairs of recipes), not seeds, as the sample.
 
 | question | choices | ours |
 | --- | --- | --- |
-| How many of ten recipes differ from Pre-Norm more in sensitivity than in best loss? <!-- 10-rates-tell-more-than-losses --> | few; <!-- 0.3 --> about half; <!-- 0.6 --> most | <details><summary>show</summary>Recipes differ from Pre-Norm more in their sensitivity than in their best loss.</details> |
+| How many of ten recipes differ from Pre-Norm more in sensitivity than in best loss? <!-- 10-rates-tell-more-than-losses --> | few; <!-- 0.3 --> about half; <!-- 0.6 --> most | <details><summary>show</summary>Most do: recipes differ from Pre-Norm more in their sensitivity than in their best loss.</details> |
 """
 
 # %%
@@ -706,10 +706,10 @@ plots.paired(
     },
     ylabel="learning-rate sensitivity (nats)",
     columns=("without", "with"),
-    caption="Learning-rate sensitivity of four pairs of recipes. In each pair only the second recipe has norms on queries and keys. (In two of the pairs it also has a norm on values, and none on attention's input.) "
-    f"Within each pair the norms reduce the sensitivity by at least {min(1 - lost[normed] / lost[bare] for bare, normed in twins.values()):.0%}. "
-    f"Without the highest learning rate QK-Norm's sensitivity is {short['qk']:.3f}, and Pre-Norm's is {short['pre']:.3f}. "
-    f"Each learning rate was run with {fewest} or more seeds.",
+    caption="Learning-rate sensitivity of four pairs of recipes. In each pair, only the second recipe has norms on queries and keys. (In two of the pairs it also has a norm on values, and none on attention's input.) "
+    f"Within each pair, the norms reduce the sensitivity by at least {min(1 - lost[normed] / lost[bare] for bare, normed in twins.values()):.0%}. "
+    f"Without the highest learning rate, QK-Norm's sensitivity is {short['qk']:.3f}, and Pre-Norm's is {short['pre']:.3f}. "
+    f"Seeds per learning rate: {fewest} or more.",
     provenance=lab.provenance(tuning),
 ).named("twins")
 
@@ -722,7 +722,7 @@ computed(wider, unit="recipes").over_rates(lacks).claim(
     "10-rates-tell-more-than-losses",
     "> 0.5",
     "Most recipes differ from Pre-Norm more in learning-rate sensitivity than in test loss at the best learning rate.",
-    found="Over two decades of learning rates, {k} of {n} recipes differ from Pre-Norm more in learning-rate sensitivity than in test loss ({fewest} or more seeds per learning rate).",
+    found="Over two decades of learning rates, {k} of {n} recipes differ from Pre-Norm more in learning-rate sensitivity than in test loss (seeds per learning rate: {fewest} or more).",
     source="this book; learning-rate sensitivity: Wortsman et al. 2024, arXiv 2309.14322",
     beside={"fewest": fewest},
 )
@@ -735,30 +735,30 @@ computed(lowered, unit="pairs").over_rates(lacks).claim(
     "10-norms-on-q-and-k-lower-the-sensitivity",
     "> 0",
     "Norms inside attention lower a recipe's learning-rate sensitivity.",
-    found="In {n} pairs of recipes, norms inside attention lower the learning-rate sensitivity by {mean:.2f} nats on average and by at least {least:.2f} nats ({fewest} or more seeds per learning rate).",
+    found="In {n} pairs of recipes, norms inside attention lower the learning-rate sensitivity by {mean:.2f} nats on average and by at least {least:.2f} nats (seeds per learning rate: {fewest} or more).",
     source="this book; the same in larger models: Wortsman et al. 2024, arXiv 2309.14322",
     beside={"least": min(lowered), "fewest": fewest},
 )
 
 # %% [markdown]
 r"""
-In these runs recipes differ more in the cost of a wrong learning rate than in their best loss, and norms inside attention lower that cost. So the first benefit of a norm is **a wider range of learning rates**. Nobody tunes the learning rate of a large run ten times. If the range is narrow, a wrong guess raises the loss.
+In these runs, recipes differ more in the cost of a wrong learning rate than in their best loss, and in all four pairs, norms inside attention lower that cost. So the first benefit of these norms is **a wider range of learning rates**. Nobody tunes the learning rate of a large run ten times.
 
-There are three limits. The cards average over learning rates from two decades, up to ten times the best one. Over a narrower range the result may differ. For QK-Norm nearly all of the gain comes from the last column of the map, as the caption shows. And norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and yet their
-sensitivity is higher than Pre-Norm's. The model without norms shows why the range counts: at its best rate its loss is close to Pre-Norm's, and at the next of the map's five rates it fails.
+There are three limits. *The range*: the cards average over two decades of learning rates, up to ten times the best one. Over a narrower range, the result may differ. *One column*: nearly all of QK-Norm's advantage comes from the last column of the map, as the caption shows. *Not every recipe*: Hybrid* and nGPT have norms on queries and keys, too, but their
+sensitivity is higher than Pre-Norm's. The model without norms shows why the range matters: at its best rate its loss is close to Pre-Norm's, but at the next of the map's five rates it fails.
 
 ### A rate that transfers
 
 If you cannot tune a large model, you tune a small one. How should the learning rate change with the size? Adam moves every weight by about $\eta$, whatever
-the gradient. One output of a matrix sums over its $d$ inputs. Where the moves agree in sign they add up, and a step at a fixed learning rate changes
+the gradient. One output of a matrix sums over its $d$ inputs. Where the moves agree in sign, they add up, and a step at a fixed learning rate changes
 the output **in proportion to the width**. Over the depth, the $L$ blocks move the stream in the same direction, and the sum of their
-changes grows **in proportion to $L$**. Dividing each branch by $\sqrt L$ leaves a growth of $\sqrt L$. Dividing it by $L$ leaves no growth.
+changes grows **in proportion to $L$**. Dividing each branch by $\sqrt L$ leaves growth in proportion to $\sqrt L$. Dividing it by $L$ leaves none.
 
 The next cell measures how far one step of Adam moves the stream after the last block of untrained models.
 
 | question | choices | ours |
 | --- | --- | --- |
-| Make the model twice as wide, at the same learning rate. How far does Adam's first step move the stream after the last block? <!-- 10-a-first-step-grows-with-the-width --> | as far as before; <!-- 0.25 --> about 1.4 times as far; <!-- 0.75 --> about twice as far | <details><summary>show</summary>At one learning rate, the first step moves the stream of a model that is twice as wide twice as far.</details> |
+| Make the model twice as wide, at the same learning rate. How far does Adam's first step move the stream after the last block? <!-- 10-a-first-step-grows-with-the-width --> | as far as before; <!-- 0.25 --> about 1.4 times as far; <!-- 0.75 --> about twice as far | <details><summary>show</summary>At the same learning rate, the first step moves the stream twice as far in a model twice as wide.</details> |
 """
 
 
@@ -807,14 +807,14 @@ plots.curves(
         "depth, branches / √L": over_first(depths[0.5]),
         "depth, branches / L": over_first(depths[1.0]),
     },
-    xlabel="times as wide, or as deep",
-    ylabel="first step, over the smallest model's",
+    xlabel="width or depth, relative to the smallest model's",
+    ylabel="first step, relative to the smallest model's",
     logx=True,
     logy=True,
     counted=True,
-    caption="Distance by which Adam's first step moves the last stream of an untrained Pre-Norm model, against width and against depth, at a fixed learning rate. Width, depth and distance are relative to those of the smallest model. The distance grows roughly in proportion to width and "
-    "to depth. If every branch is divided by the depth, in a model that is "
-    f"{deepest:g} times as deep the stream moves {share:.2f} times as far.",
+    caption="Distance by which Adam's first step moves the stream after the last block of an untrained Pre-Norm model, against width and against depth, at a fixed learning rate. Width, depth and distance are relative to those of the smallest model. The distance grows roughly in proportion to width and "
+    "to depth. If every branch is divided by the depth, the stream of a model that is "
+    f"{deepest:g} times as deep moves {share:.2f} times as far.",
 ).named("first-step-by-width")
 
 # %%
@@ -839,14 +839,14 @@ computed(slopes(depths[1.0])).claim(
 
 # %% [markdown]
 r"""
-The two powers are a little below $1$ (for the width) and $0$ (for the depth, with branches divided by $L$), since most of the moves agree in sign, but not all of them. The criterion of the second card allows a power of up to $\tfrac14$, half-way to the power $\tfrac12$ that branches divided by $\sqrt L$ should give.
+Most of the moves agree in sign, but not all. So with branches divided by $L$, the power of the depth is a little below $0$. Five seeds do not distinguish the power of the width from $1$. The second card's criterion allows a power of up to $\tfrac14$, halfway to the $\tfrac12$ that we expect for branches divided by $\sqrt L$.
 The rules in use follow from this arithmetic. **μP** divides the learning rate of hidden matrices by the width and leaves that of gains alone
-([Yang et al., 2022](https://arxiv.org/abs/2203.03466)). For depth there are two rules. Depth-μP divides branches by $\sqrt L$ and lowers the
-rate as well ([Yang et al., 2024](https://arxiv.org/abs/2310.02244); [Bordelon et al., 2024](https://arxiv.org/abs/2309.16620)). **CompleteP** divides them by $L$ and leaves the rate
+([Yang et al., 2022](https://arxiv.org/abs/2203.03466)). For depth there are two rules. Depth-μP divides branches by $\sqrt L$ and also lowers the
+rate ([Yang et al., 2024](https://arxiv.org/abs/2310.02244); [Bordelon et al., 2024](https://arxiv.org/abs/2309.16620)). **CompleteP** divides them by $L$ and keeps the rate
 ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)). A first step is not a training run, so the cards confirm the arithmetic and no more.
-Those papers found that tuned learning rates follow these rules. nGPT normalizes everything, and still its
+Those papers found that tuned learning rates follow these rules. nGPT normalizes everything, yet its
 learning rate does not transfer from one width to another ([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)): **a norm does not replace the rule**.
-Appendix A measures how the largest rate that trains falls with depth, with norms and without: [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth).
+Appendix A measures how the largest rate at which models train falls with depth, with and without norms: [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth).
 
 Does the ladder agree? Its second size is twice as wide (and reads longer windows for more steps), so μP would halve the rate.
 """
@@ -861,7 +861,7 @@ for name in ("Pre-Norm", "QK-Norm"):
         above[f"{name}, {step}"] = {
             rate: loss - best for rate, loss in tried.items() if loss < best + 0.06
         }
-found = "; ".join(f"{name} {min(of, key=of.get):g}" for name, of in above.items())
+found = "; ".join(f"{name}: {min(of, key=of.get):g}" for name, of in above.items())
 plots.curves(
     {name: {rate: [of[rate]] for rate in sorted(of)} for name, of in above.items()},
     xlabel="learning rate",
@@ -875,15 +875,14 @@ plots.curves(
 
 # %% [markdown]
 r"""
-Is the best rate halved? Neighbouring learning rates differ by a factor of 1.8 here, too coarse a grid to say. Where a parabola was fitted, the learning rate on the board may lie between two of those that we tried. A wide range helps anyway:
+Is the best rate halved? Neighbouring learning rates differ by a factor of 1.8 here, so the grid is too coarse to tell. (A rate on the board may lie between two that we tried, as the lowest point of a parabola.) Even so, a wide range of rates helps:
 where the curve is flat, it matters little that a learning rate was tuned on another model.
 
 ## What to choose: a table that the ledger writes
 
-The *ledger* is the book's record of all claims and their verdicts. Each row of the next table gives advice for a situation that we chose. How strong the advice is depends on the evidence, which the row lists in three
-grades. A **law** holds at any size. A **report** describes runs far larger than ours. **Our run** is a finding of this book that survives Holm's
-correction in its chapter, and it is listed with its scale. In the column *scale*, *small models* are those of the linked chapter. Sentences and verdicts are those that each chapter recorded last. Evidence that limits the advice begins with *But*. A finding that did not
-survive the correction supports no advice. If it would limit the advice, it is listed as *But: not settled*. Cards of *this* chapter are left out.
+The *ledger* is the book's record of all claims and their verdicts. Each row of the next table gives advice for a situation that we chose. The strength of the advice depends on the evidence, which the row lists in three
+grades. A **law** holds at any size. A **report** describes runs far larger than ours. **Our run** is a finding of this book, listed with its scale. It supports advice only if it survives Holm's
+correction in its chapter. Evidence that limits the advice begins with *But*.
 """
 
 # %%
@@ -892,10 +891,17 @@ decisions(read_advice("for a large model"), recorded)
 
 # %% [markdown]
 r"""
+<details><summary>How the table is made</summary>
+
+In the column *scale*, *small models* are those of the linked chapter. Sentences and verdicts are those that each chapter recorded last. A finding that did not
+survive the correction supports no advice. If it would limit the advice, its result is listed as *not settled*. Cards of *this* chapter are left out.
+
+</details>
+
 Two studies have asked our question for larger models, and each compared many changes in the same code base. [Narang et al. (2021)](https://arxiv.org/abs/2102.11972) tried some
 forty changes, and most did not help. [Zhao et al. (2026)](https://arxiv.org/abs/2605.20798) tried twenty newer ones at 1.2B and 3B parameters, measured
-the noise of their baseline first, and corrected for all comparisons. Two of the changes survive at 1.2B, and one of these two does not train stably at 3B under the shared
-recipe. A first place at one size, published without the noise of the baseline, may be due to chance, like the first place in a draw of the slider above.
+the noise of their baseline first, and corrected for all comparisons. Two of the changes survive at 1.2B, and one of them does not train stably at 3B with the shared
+recipe. A first place at one size, published without the noise of the baseline, may be due to chance, like the first place on a board of equals.
 
 ### Seven billion parameters, today
 
@@ -903,26 +909,26 @@ recipe. A first place at one size, published without the noise of the baseline, 
   rotation.
 - **Compute** sums of squares in float32. Keep gains in float32, or store them as $1 + w$, and leave them out of weight decay. (With a
   float32 gain, `LlamaRMSNorm` and T5's norm return float32 for a bfloat16 input. Cast their result back.)
-- **Tune** the learning rate on a narrow, shallow model: we cannot tell you its value. In the large model, divide the rate of hidden matrices by the factor by which the width grows. Divide the branches of both models by the depth. Watch the largest attention logit and the
+- **Tune** the learning rate on a narrow, shallow model; we cannot tell you the rate. In the large model, divide the rate of hidden matrices by the factor by which the width grows. In both models, divide each branch by the model's own depth. Watch the largest attention logit and the
   size of the stream.
-- **Leave out** the norm on values, the second norm after each branch, nGPT's unit sphere, and DyT, until one of them beats *this* baseline with
+- **Leave out** the norm on values, the additional norm on each branch's output, nGPT's unit sphere, and DyT, until one of them beats *this* baseline with
   a tuned learning rate.
 
-How sure is that? That such models train is certain: OLMo 2, Gemma 3 and Qwen 3 have norms on queries and keys
+How certain is this advice? Such models train: Qwen 3 is one, and OLMo 2 and Gemma 3 also have norms on queries and keys
 ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656); [Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388)), though not all of these norms are per head.
-But the agreement of many models only shows that a choice is widely adopted. The claim that this choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten smaller than yours. No run here trains with branches divided by the depth. With weight decay we could not distinguish QK-Norm from Pre-Norm ([chapter 04](04_qk_norm.ipynb#each-at-its-own-rate)). Norms cost few operations, and their share decreases with the width.
+But the agreement of many models only shows that a choice is widely adopted. The claim that this choice is *best* rests on laws, on reports about models that are smaller or not language models, and on runs four to five orders of magnitude smaller than yours. No run here trains with branches divided by the depth. With weight decay, we could not distinguish QK-Norm from Pre-Norm ([chapter 04](04_qk_norm.ipynb#with-tuned-learning-rates)).
 
-Why not LNS, which is first here? It is distinguishable from Pre-Norm, but not from QK-Norm. So far we have measured it at size S only, and we did not combine it with QK-Norm.
+Why not LNS, which is first here? It is distinguishable from Pre-Norm, but not from QK-Norm. We have measured it at size S only, on speeches and on program code. On code, we cannot distinguish it from Pre-Norm. We did not combine it with QK-Norm.
 
-**What would change it?** If you use latent attention, which keeps keys in a compressed form, take QK-Clip, or norms on its latents. If a comparison at a billion parameters or more, with QK-Norm in the baseline and a tuned learning rate for
-each recipe, finds an improvement outside the noise, take that recipe. For hundreds of blocks, a different scale of the branches matters more
-than a different norm. If a difference that supports a row of the table has the opposite sign at a larger size of our ladder, we remove that row.
+**What would change this advice?** If you use latent attention, which keeps keys in a compressed form, take QK-Clip, or norms on its latents. If a comparison at a billion parameters or more, with QK-Norm in the baseline and a tuned learning rate for
+each recipe, finds a recipe that is better by more than the noise, take it. For hundreds of blocks, a different scale of the branches matters more
+than a different norm. If a difference that supports a row of the table changes its sign at a larger size of our ladder, we remove that row.
 
 ### One GPU and a week
 
 1. **Size.** A run is long enough when a copy of the model without attention is clearly worse. Take the largest model for which such a run takes two hours.
 2. **Learning rates.** Run the baseline and your idea at five rates half a decade apart with one seed. Then run three seeds at three rates a quarter of a decade apart, around the best one. The lowest point of a parabola through the means is the tuned learning rate.
-3. **Seeds.** Take $\sigma$ from the baseline's runs and the smallest difference $\Delta$ that would change your decision, and compute $n$ by the formula in *What chance alone produces*. Write the criterion down.
+3. **Seeds.** Compute $\sigma$ from the baseline's runs. Choose $\Delta$, the smallest difference that would change your decision. The formula in *What chance alone produces* then gives $n$. Write the criterion down.
 4. **Evaluation.** Train both with $n$ other seeds at their tuned rates, and compare the losses and the sensitivities. With $n = 20$ these are some seventy runs: up to 28 for tuning and 40 for evaluation.
 5. **Stop** when the $n$ seeds are done, whatever they show. "Not distinguishable" is a result. Before you believe an improvement, repeat it at twice the width.
 
@@ -947,19 +953,19 @@ plots.table(
     [
         {"what": "mean of a recipe minus its best seed, averaged over recipes", "nats": lucky},
         {"what": "mean of eleven equals minus the best of them", "nats": first_of_equals},
-        {"what": "median difference of neighbours on the board", "nats": np.median(steps_between)},
+        {"what": "median gap between neighbours on the board", "nats": np.median(steps_between)},
     ],
     digits=2,
 )
 
 # %% [markdown]
 r"""
-Choosing a recipe's best seed gains more than the median difference of neighbours on the board, and choosing the best of eleven equals gains about as much as that difference.
+A recipe's best seed is better than its mean by more than the median difference between neighbours on the board. By chance alone, the best of eleven equal recipes is better than their mean by about as much as neighbours differ.
 
-**The baseline lacks an ingredient.** nGPT has norms on queries and keys, and the GPT that it was compared with had none. If the baseline gets these norms, the difference between the two changes (chapter 08).
+**The baseline lacks an ingredient.** nGPT has norms on queries and keys, and the GPT that it was compared with had none. If the baseline gets these norms, nGPT's loss is even further above the GPT's at our sizes (chapter 08).
 
-**The comparison stops too early.** An earlier edition of this chapter ranked recipes after eighty steps, before any model had learned which letter follows two
-others. At forty times the length several verdicts were reversed. Such short runs compare how fast recipes *start*.
+**The comparison stops too early.** An earlier edition of this chapter ranked recipes after eighty steps, before any model had learned which letter tends to follow
+two given letters. In runs forty times as long, several verdicts were reversed. Such short runs compare how fast recipes *start*.
 
 **The norm itself has a bug**, and the model trains anyway. Here are three one-line bugs. By default, PyTorch's `F.normalize(x)` normalizes over `dim=1`, which is time in a (batch, time, features)
 tensor. `x.abs().mean()` without `dim` pools the whole batch. The root in `x.pow(2).mean(-1).sqrt() + eps` has no finite gradient at zero, so one
@@ -1010,7 +1016,7 @@ exact(len(checked.failed)).claim(
 
 # %% [markdown]
 r"""
-If you inherit a run that does not train, look up [eight symptoms](tables.md#symptoms), each with a probe, a cause and a fix.
+If you inherit a run that does not train, look up its symptoms in [this table](tables.md#symptoms), which gives a probe, a cause and a fix for each.
 
 ## Exercises
 
@@ -1070,9 +1076,9 @@ Let $m_0$ be the number of true hypotheses. Look at the *first* true one that is
 </details>
 <details><summary>Solution</summary>
 
-Let the first true hypothesis that is rejected fall at step $j$. Before it only false ones were rejected, so $j - 1 \le m - m_0$, that
+Let the first rejection of a true hypothesis be step $j$. Before it, only false ones were rejected, so $j - 1 \le m - m_0$, that
 is $m - j + 1 \ge m_0$. It was rejected because $p \le \alpha/(m - j + 1) \le \alpha/m_0$. So the event implies that some true hypothesis has
-$p \le \alpha/m_0$. For each of them the probability of this is at most $\alpha/m_0$. By the union bound, which needs no
+$p \le \alpha/m_0$. For each of them, the probability of this is at most $\alpha/m_0$. By the union bound, which needs no
 independence, the probability that it happens for at least one of the $m_0$ is at most $\alpha$. $\square$
 
 </details>
@@ -1081,8 +1087,8 @@ independence, the probability that it happens for at least one of the $m_0$ is a
 
 **4 (open).** Replace Pre-Norm's norms by one of your own, in four steps. (a) `labkit leaderboard --starter my_norm.py` writes a file with a norm to begin with, which
 divides by the mean absolute value. Change it. (b) `check.any_norm("my_norm.py")` tests it against the laws that every norm of such a model
-obeys. (c) Write down what you predict for the best loss *and* for the sensitivity, and what would convince you that your norm is better. (d) Tune it as
-the ladder does. The cell lists the runs. Then train five seeds at its best rate and compare them with Pre-Norm's. The whole project takes some seven minutes on one core.
+must obey. (c) Write down what you predict for the best loss *and* for the sensitivity, and what would convince you that your norm is better. (d) Tune it at
+the ladder's five rates: the cell below prepares the runs. Then train five seeds at its best rate and compare them with Pre-Norm's. The whole project takes some ten minutes on one core.
 """
 
 # %% tags=["exercise"]
@@ -1100,20 +1106,20 @@ print(len(my_experiment.runs()), "runs to tune")
 r"""
 <details><summary>Hint</summary>
 
-For normal values the mean absolute value is $\sqrt{2/\pi}\,\sigma$, so the starter is about RMSNorm with a gain that begins at $1.25$. If your norm has the lower loss, check it in
+For normal values, the mean absolute value is $\sqrt{2/\pi}\,\sigma$, so the starter is approximately RMSNorm with a gain that begins at $1.25$. If your norm has the lower loss, check it in
 this order: five other seeds, a finer grid of learning rates for the *baseline*, a larger model, a different text.
 
 </details>
 
 ## What you now know
 
-- **Would the list look different if all recipes were equal?** For the first places we cannot say. Below them it would: after Holm's correction most of our pairs differ, and a board of equals hardly ever shows one pair that does. All the boards
-  that we drew had eleven entries of five runs. <!-- 10-equals-look-different 10-the-first-of-equals-leads 10-holm-keeps-the-level -->
-- **What can the list say?** It can give letters. Recipes that share a letter are not distinguishable, and most neighbours share
+- **Would the list look different if all recipes were equal?** For the first places we cannot tell. Further down it would: after Holm's correction, most of our pairs differ, whereas a board of equals hardly ever shows even one pair that differs. The boards of eleven
+  equals that we drew had five runs per entry. <!-- 10-equals-look-different 10-the-first-of-equals-leads 10-holm-keeps-the-level -->
+- **What can the list say?** It can give letters instead of ranks. Recipes that share a letter are not distinguishable, and most neighbours share
   one. <!-- 10-letters-say-the-pairs 10-five-seeds-see-large-differences -->
 - **What does a norm improve besides the loss?** It widens the range of learning rates. Recipes differ more in the cost of a wrong learning rate than in their best loss. We tested this at size S only, over two decades of rates.
   Norms inside attention lowered that cost in each of our four pairs, but four pairs are not enough to settle it. <!-- 10-rates-tell-more-than-losses -->
-- **What carries a learning rate to a larger model?** A rule does, and a norm does not. We looked at Adam's first step only. This step grows in proportion to the width, and with branches divided by the depth
+- **What carries a learning rate to a larger model?** A scaling rule does, and a norm does not. We looked at Adam's first step only. This step grows in proportion to the width, and with branches divided by the depth
   it is a little shorter in a deeper model. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->
 - **Which norm, then?** Take RMSNorm, Pre-Norm and QK-Norm. The table lists the evidence for each of the three, and our losses are only a part of it. <!-- 03-pre-layer-becomes-pre-rms 02-warm-up-is-not-always-enough 04-qk-norm-helps-at-a-high-rate -->
 
@@ -1121,13 +1127,13 @@ this order: five other seeds, a finer grid of learning rates for the *baseline*,
 
 - **Rule.** Tune each method's learning rate, take several seeds, and report an interval. Then report the cost of a wrong learning rate.
 - **Start from.** Pre-Norm with RMSNorm, and norms on queries and keys, which matter most if the learning rate may be too high.
-- **Test.** Two recipes in a ranking are distinguishable only if they differ by more than chance produces in a ranking of equal recipes.
+- **Test.** Two recipes in a ranking are distinguishable only if they differ by more than chance alone produces in a ranking of equal recipes.
 - **Relatives.** [All norms and recipes](tables.md), side by side.
 
 | you see | cause | try |
 | --- | --- | --- |
 | a method far better than its baseline | the baseline lacks an ingredient, or a tuned learning rate | give the baseline both |
-| the ranking changes with the seeds | differences below the standard deviation of a run | letters instead of ranks |
+| the ranking changes with the seeds | differences below the standard deviation of a run | report letters instead of ranks |
 | a short run gives another ranking | the run compares early training | train until attention lowers the loss |
 
 ## References
