@@ -10,27 +10,27 @@
 r"""
 # Statistics of the batch
 
-**Question.** BatchNorm takes its mean and variance from the whole batch. So its output depends on padding, batch size and the other examples, and for one token at a time it needs running statistics.
-Its successors try to repair this. What can be saved of the batch's statistics, and what do they cost?
+**Question.** BatchNorm takes its mean and variance from the whole batch. So its output depends on padding, batch size and the other examples, and to process one token at a time it needs running statistics.
+Its successors try to repair this. How much of the batch's statistics can be kept, and at what cost?
 
 **In short.**
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
-| who is averaged | in images, BatchNorm averages one page of all books, LayerNorm a book, InstanceNorm a page, GroupNorm a booklet; in a transformer LayerNorm averages one token, not its sentence | [books and pages](B_batch.ipynb#who-is-averaged-books-and-pages) |
+| who is averaged | if an image is a book, BatchNorm averages one page of all books, LayerNorm a book, InstanceNorm a page, and GroupNorm a booklet; in a transformer, LayerNorm averages one token, not its sentence | [books and pages](B_batch.ipynb#who-is-averaged-books-and-pages) |
 | what a norm must do | BatchNorm depends on other examples in training, and its output is not bounded in evaluation; LayerNorm, RMSNorm, DyT and, in evaluation, PowerNorm meet all demands | [three demands](B_batch.ipynb#three-demands-measured) |
 | BatchNorm or LayerNorm | BatchNorm needs other examples, running statistics and a mask; LayerNorm needs none of them | [line by line](B_batch.ipynb#batchnorm-v-layernorm-line-by-line) |
 | covariate shift; BatchNorm with few examples; GroupNorm | measured in two chapters | [chapter 00](00_why_normalize.ipynb#test-add-covariate-shift-back), [chapter 01](01_batchnorm_vs_layernorm.ipynb#measure-the-batch-shrinks) |
-| BatchNorm at inference | an affine map, which folds into an adjacent matrix; LayerNorm has statistics to compute | [chapter 01](01_batchnorm_vs_layernorm.ipynb#powernorm-repbn-and-prepbn), [chapter 09](09_memory_wall.ipynb) |
-| which norms depend on later tokens | BatchNorm, RepBN and PRepBN while they train; PowerNorm's forward pass in its warm-up only | [later tokens](B_batch.ipynb#which-norms-violate-causality) |
-| padding and small batches | a share $p$ of zeros makes centred values $1/\sqrt{1-p}$ times as large; with $m$ values the error is about $1/\sqrt m$ | [lengths](B_batch.ipynb#lengths-padding-one-token-at-a-time) |
-| do batch statistics fluctuate more in text | no such effect is detected in our language model; measured in a chapter | [chapter 01](01_batchnorm_vs_layernorm.ipynb#do-batch-statistics-fluctuate-more-in-text) |
+| BatchNorm at inference | an affine map, which can be folded into an adjacent matrix; LayerNorm must compute statistics | [chapter 01](01_batchnorm_vs_layernorm.ipynb#powernorm-repbn-and-prepbn), [chapter 09](09_memory_wall.ipynb) |
+| which norms depend on later tokens | BatchNorm, RepBN and PRepBN in training mode; PowerNorm's forward pass during its warm-up only | [later tokens](B_batch.ipynb#which-norms-violate-causality) |
+| padding and small batches | a share $p$ of zeros makes centred values $1/\sqrt{1-p}$ times as large; if $m$ values share a mean, a standardized value is off by about $1/\sqrt m$ | [lengths](B_batch.ipynb#lengths-padding-one-token-at-a-time) |
+| do batch statistics fluctuate more in text | no such effect is detected in our language model | [chapter 01](01_batchnorm_vs_layernorm.ipynb#do-batch-statistics-fluctuate-more-in-text) |
 | batch noise as a regularizer | no lower test loss is detected at three learning rates, for perceptrons on 128 digits | [noise](B_batch.ipynb#the-noise-of-a-batch) |
 | whitening | removes the correlations that BatchNorm leaves; needs more rows than features | [whitening](B_batch.ipynb#whitening-what-batchnorm-leaves-undone) |
 | PowerNorm, RepBN, PRepBN | trained on text, none is shown to have a lower loss than LayerNorm; RepBN, at BatchNorm's learning rate, has the highest loss | [repairs](B_batch.ipynb#batch-statistics-repaired-and-trained) |
-| gradients below BatchNorm | they grow by about $\sqrt{\pi/(\pi-1)}$ per plain layer on their way down; at the lowest norm they grow by more with images and shrink with noise | [its gradient](B_batch.ipynb#where-batchnorms-gradient-grows) |
+| gradients below BatchNorm | they grow by about $\sqrt{\pi/(\pi-1)}$ per plain layer on their way down; at the lowest norm they grow by more if the inputs are images and shrink if the inputs are noise | [its gradient](B_batch.ipynb#where-batchnorms-gradient-grows) |
 | keys that no query selects | many in few dimensions, none after a norm without $\epsilon$ | [keys](B_batch.ipynb#keys-that-no-query-selects) |
-| LayerNorm as the only nonlinearity | trained, four LayerNorms label most points of three rings correctly; linear layers alone predict the more common class | [LN-Net](B_batch.ipynb#linear-layers-and-layernorm) |
+| LayerNorm as the only nonlinearity | a trained network with four LayerNorms labels most points of three rings correctly; linear layers alone predict the more common class | [LN-Net](B_batch.ipynb#linear-layers-and-layernorm) |
 | InstanceNorm and style | a channel's mean and standard deviation are removed, or exchanged | [style](B_batch.ipynb#instancenorm-contrast-brightness-style) |
 
 [What a claim is](claims.md) explains the words on the cards, such as *preregistered* or *weak*.
@@ -123,16 +123,16 @@ exact(differ, tolerance=0.0).claim(
     "B-books-share-means",
     "<= 0",
     "If a book is an example and a page is a channel, BatchNorm averages one page of all books, LayerNorm averages a book, InstanceNorm averages a page, and GroupNorm averages a booklet.",
-    found="A character's output depends on {batch} characters with BatchNorm, on {layer} with LayerNorm, on {instance} with InstanceNorm and on {group} with GroupNorm. The analogy of books and pages gives these numbers, with {mean:.0f} exceptions.",
+    found="A character's output depends on {batch} characters with BatchNorm, on {layer} with LayerNorm, on {instance} with InstanceNorm and on {group} with GroupNorm. The analogy of books and pages predicts these numbers, with {mean:.0f} exceptions.",
     source="an analogy of Exploring the Transformer, part 14, itself without a source; the norms' definitions",
     beside=heard,
 )
 
 # %% [markdown]
 r"""
-The analogy is for images. A transformer's LayerNorm averages the features of *one token*, one character position through all pages of a book: [chapter 01](01_batchnorm_vs_layernorm.ipynb#one-tensor-four-averages).
+The analogy is for images. A transformer's LayerNorm averages the features of *one token*, that is, one character position through all pages of a book: [chapter 01](01_batchnorm_vs_layernorm.ipynb#one-tensor-four-averages).
 
-*Exploring the Transformer*, part 14, from which the analogy comes, prints the outputs of PyTorch's BatchNorm for three small tensors: two rows of three features, two sequences of two channels, and two images of two channels. We compare these outputs with those of this book's BatchNorm:
+*Exploring the Transformer*, part 14, from which the analogy comes, prints the outputs of PyTorch's BatchNorm for three small tensors: two rows of three features, two sequences of two channels, and two images of two channels. We compare them with those of this book's BatchNorm:
 """
 
 # %%
@@ -164,8 +164,8 @@ r"""
 
 ## Three demands, measured
 
-*Transformer Anatomy*, part 7, demands three things of a norm: (1) outputs of bounded size, whatever the input's size, (2) no dependence on other examples, (3) a map smooth enough for stable gradients. An example is one token here. We measure three quantities. *Growth* is the factor by which the output grows when the input is a thousand times as large. *Others* is the largest change of a token's output when all other tokens change. *Slope* is the largest
-entry of the Jacobian, over tokens whose standard deviation goes from 1 down to $10^{-4}$. The third demand has no number in it. We count it as met if a single bound holds for the slope at every input. In the table $v$ is the smallest running variance, and $\phi$ is the smallest running square of PowerNorm, which divides twice. *Bounded* means a growth below 10, and *independent* means a change below $10^{-9}$.
+*Transformer Anatomy*, part 7, demands three things of a norm: (1) outputs of bounded size, whatever the input's size, (2) no dependence on other examples, and (3) a map smooth enough for stable gradients. Here an example is one token. We measure three quantities. *Growth* is the factor by which the output grows when the input is a thousand times as large. *Others* is the largest change of a token's output when all other tokens change. *Slope* is the largest
+entry of the Jacobian, over tokens with standard deviations of about 1, $10^{-2}$ and $10^{-4}$. The third demand names no number, so we count it as met if a single bound holds for the slope at every input. In the table $v$ is the smallest running variance, and $\phi$ is PowerNorm's smallest running mean square (PowerNorm divides twice). *Bounded* means a growth below 10, and *independent* means a change below $10^{-9}$.
 """
 
 # %%
@@ -259,12 +259,12 @@ exact(demands["LayerNorm"]["slope"] if "LayerNorm" in meets else float("inf")).c
 
 # %% [markdown]
 r"""
-*What we find.* The demands do not single out LayerNorm. RMSNorm meets them, and DyT meets them without any statistic. PowerNorm meets them in evaluation because it first divides each token by its RMS. The third demand excludes none of these maps, and only the bounds differ. LayerNorm's slope comes close to its bound
-for an almost constant token, and RMSNorm's slope comes close to its own bound for a token near zero (RMSNorm's $\epsilon$ is smaller here).
+*What we find.* The demands do not single out LayerNorm. RMSNorm meets them, and DyT meets them without any statistic. PowerNorm meets them in evaluation because it first divides each token by its RMS. The third demand excludes none of these maps; only the bounds differ. LayerNorm's slope comes close to its bound
+for an almost constant token, and RMSNorm's slope does so for a token near zero (RMSNorm's $\epsilon$ is smaller here).
 
 ## BatchNorm v LayerNorm, line by line
 
-“Layer normalization, an article” compares the two in six rows. We compute five of them in training mode, for sixteen tokens of eight features. “Changes by” gives the largest change of the first token's output.
+“Layer normalization, an article” compares BatchNorm and LayerNorm in six rows, five of which we compute in training mode, for sixteen tokens of eight features. “Changes by” gives the largest change of the first token's output.
 """
 
 # %%
@@ -314,7 +314,7 @@ exact(layer_move if min(cut, pads) > 0.1 else float("inf"), tolerance=1e-12).cla
 
 # %% [markdown]
 r"""
-The sixth row asks which norm modern LLMs use. Appendix D answers it by [a count](D_numbers.ipynb#who-uses-which-norm).
+The sixth row asks which norm modern LLMs use. Appendix D answers with [a count](D_numbers.ipynb#who-uses-which-norm).
 
 ## Lengths, padding, one token at a time
 
@@ -322,7 +322,7 @@ The sixth row asks which norm modern LLMs use. Appendix D answers it by [a count
 
 $$\tilde\mu = (1-p)\,\mu + p\,c, \qquad \tilde\sigma^2 = (1-p)\,\sigma^2 + p(1-p)(\mu - c)^2.$$
 
-For zeros after values of mean 0 the variance shrinks to $(1-p)\sigma^2$. Real values are then $1/\sqrt{1-p}$ times as large as without padding, and *this factor depends on the length of the other sentences*. A mask removes the effect exactly if every norm of the network gets it.
+If values of mean 0 are padded with zeros, the variance shrinks to $(1-p)\sigma^2$. Outputs for real values are then $1/\sqrt{1-p}$ times as large as without padding, and *this factor depends on the lengths of the other sentences*. A mask removes the effect exactly if every norm of the network uses it.
 """
 
 # %%
@@ -363,11 +363,11 @@ exact((masked - batch_norm(real, training=True)).abs().max(), tolerance=1e-10).c
 
 # %% [markdown]
 r"""
-**Small batches.** A value $z$ (in units of $\sigma$, from $\mu$) is standardized among $m$ normal values. The mean and the variance of $m$ values have variances $\sigma^2/m$ and $2\sigma^4/m$, so to first order the standardized value $\hat z$ has
+**Small batches.** Suppose that a value $z$ (measured from $\mu$ in units of $\sigma$) is standardized among $m$ normally distributed values. Their mean and variance have variances of about $\sigma^2/m$ and $2\sigma^4/m$, so to first order the standardized value $\hat z$ has
 
 $$\operatorname{Var}(\hat z) \approx \frac1m\Big(1 + \frac{z^2}2\Big).$$
 
-For a value far from the mean the formula needs a large batch: with the biased variance no standardized value among $m$ exceeds $\sqrt{m-1}$, which is $2.65$ for $m = 8$. There a standardized value at 3 is pulled towards the mean, and its standard deviation is smaller.
+For a value far from the mean the formula is accurate only in large batches: with the biased variance no standardized value among $m$ exceeds $\sqrt{m-1}$, which is $2.65$ for $m = 8$. In such a small batch, the standardized value of $z = 3$ is pulled towards the mean and varies less than the formula says.
 """
 
 # %%
@@ -392,7 +392,7 @@ plots.curves(
     counted=True,
     xlabel="values that share a mean, m",
     ylabel="standard deviation of one standardized value",
-    caption="Standard deviation of one standardized value, from batch to batch, against the number m of values that share a mean. At the mean (z = 0) it falls as one over the square root of m. For a value three standard deviations from the mean (z = 3) the formula holds only in large batches. In small batches the standardized value is pulled towards the mean.",
+    caption="Standard deviation of one standardized value, from batch to batch, against the number m of values that share a mean. At the mean (z = 0) it falls as one over the square root of m. For a value three standard deviations from the mean (z = 3) the formula holds only in large batches.",
 ).named("scatter")
 
 # %%
@@ -401,14 +401,14 @@ exact(off[256], tolerance=0.05).claim(
     "B-small-batches-blur-by-the-root",
     "<= 0.1",
     "If m = 256 values share a mean, the standardized value of an input that is z standard deviations from the mean varies from batch to batch with a standard deviation of nearly √((1 + z²/2)/m).",
-    found="At z = 0 and at z = 3, the measured standard deviation differs from that of the formula by at most {mean:.0%} if 256 values share a mean, and by up to {few:.0%} if eight do.",
+    found="At z = 0 and at z = 3, the measured standard deviation of a standardized value differs from that of the formula by at most {mean:.0%} if 256 values share a mean, and by up to {few:.0%} if eight do.",
     source="the law above; Exploring the Transformer, part 14: in small samples the statistics lose their meaning",
     beside={"few": off[8]},
 )
 
 # %% [markdown]
 r"""
-**One token at a time.** For one value $x - \mu$ is always 0, so in training mode `labkit` raises an error. In evaluation BatchNorm is a fixed map of each token, so a decoder that reads token by token computes the same outputs as for the whole text.
+**One token at a time.** If only one value is averaged, $x - \mu$ is always 0, so in training mode `labkit` raises an error. In evaluation BatchNorm is a fixed map of each token, so a decoder computes the same outputs token by token as for the whole text.
 *Transformer Anatomy*, part 7, warns that running statistics "may not apply" to single decode steps. The step itself is harmless, but the running statistics may not fit a prompt that is unlike the training text.
 """
 
@@ -434,9 +434,9 @@ exact((steps - whole_text[0]).abs().max(), tolerance=1e-4).claim(
 r"""
 ## The noise of a batch
 
-The error of a small batch changes from step to step. [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167) saw a regularizer in it, which in some cases makes dropout unnecessary. *Transformer Anatomy* says "often". To see only the noise of *statistics*, we let every network read all its 128 digits at
-each step, so there is no sampling noise. Only the groups that share a mean and a variance differ: all 128 digits, groups of 8, or groups of 2, drawn again at each step. These are the ghost batches of
-[Hoffer et al. (2017)](https://arxiv.org/abs/1705.08741). Every network is evaluated with the statistics of all its training images. The networks are perceptrons with two hidden layers of 64, trained by Adam for 400 steps. Each of ten seeds has a different set of training images. Losses are in nats (natural logarithms).
+The error of a small batch's statistics changes from step to step. [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167) saw a regularizer in it, which makes dropout unnecessary in some cases (*Transformer Anatomy* says “often”). To exclude sampling noise, we let every network read all its 128 digits at
+each step. Only the groups that share a mean and a variance differ: all 128 digits, groups of 8, or groups of 2, drawn again at each step. These are the ghost batches of
+[Hoffer et al. (2017)](https://arxiv.org/abs/1705.08741). Every network is evaluated with the statistics of all its training images. The networks are perceptrons with two hidden layers of 64 units, trained with Adam for 400 steps. Each of ten seeds has different training images. Losses are in nats (natural logarithms).
 """
 
 # %%
@@ -475,7 +475,7 @@ plots.dots(
         for what, loss in (("test", test_loss), ("training", train_loss))
     },
     xlabel="loss (nats)",
-    caption="Test and training loss of perceptrons on 128 training digits, by the number of images that share a mean and a variance, each at its tuned learning rate. Groups of 8 and of 2 are also shown at the rate that is best for all 128. Both losses are measured in evaluation mode. Groups of 2 do not fit their training digits.",
+    caption="Test and training loss of perceptrons on 128 training digits, by the number of images that share a mean and a variance, each network at its tuned learning rate. Groups of 8 and of 2 are also shown at the rate that is best for all 128. Both losses are measured in evaluation mode. Networks with groups of 2 do not fit their training digits.",
     provenance=lab.provenance(*noisy.values(), *at_one_rate.values()),
 ).named("noise")
 
@@ -486,14 +486,14 @@ eight.claim(
     "B-batch-noise-narrows-the-gap",
     "> 0",
     "At the same rate and updates, noise in batch statistics narrows the gap between training and test loss.",
-    found="At the learning rate that is best for all 128 images, the gap between training and test loss is {apart:.3f} nats {wider} with groups of 8 than with all 128 images, and {two:.3f} nats {narrower} with groups of 2.",
+    found="At the learning rate that is best for BatchNorm statistics of all 128 images, the gap between training and test loss is {apart:.3f} nats {wider} with statistics of groups of 8, and {two:.3f} nats {narrower} with groups of 2.",
     source="Transformer Anatomy, part 7, after Ioffe and Szegedy 2015, arXiv 1502.03167",
     published="a regularizer, in some cases eliminating the need for dropout",
     beside={
         "wider": "wider" if eight.mean < 0 else "narrower",
         "two": abs(two.mean),
         "narrower": "wider" if two.mean < 0 else "narrower",
-        "second value": "groups of 2: the other sign; two higher rates (below)",
+        "second value": "groups of 2: the opposite sign; two higher learning rates (below)",
         "control": "the same rate",
     },
     domain=Domain("Inception on ImageNet", "perceptrons on 128 digits"),
@@ -510,7 +510,7 @@ whole, eight = noisy["all 128"], noisy["groups of 8"]
     "B-batch-noise-lowers-the-test-loss",
     "> 0",
     "At the same updates, each at its own rate, statistics of groups of 8 end at a lower test loss than statistics of all 128 images.",
-    found="With tuned learning rates, the test loss with groups of 8 is {apart:.3f} nats {side} that with all 128 images. The accuracy is {accuracy:.1%} with groups of 8 and {whole:.1%} with all 128 images.",
+    found="With tuned learning rates, the test loss with BatchNorm statistics of groups of 8 images is {apart:.3f} nats {side} that with statistics of all 128. The accuracy is {accuracy:.1%} with groups of 8 and {whole:.1%} with all 128 images.",
     source="Transformer Anatomy, part 7, after Ioffe and Szegedy 2015, arXiv 1502.03167",
     published="a regularizer, in some cases eliminating the need for dropout",
     beside={
@@ -523,7 +523,7 @@ whole, eight = noisy["all 128"], noisy["groups of 8"]
 
 # %% [markdown]
 r"""
-*Higher rates.* At the two highest rates, groups of 8 had the lower loss with the seed that was used for tuning. So we preregistered two forecasts and trained ten fresh seeds at these rates:
+*Higher rates.* At the two highest rates, networks with groups of 8 had the lower loss with the seed used for tuning. So we preregistered two forecasts and trained ten fresh seeds at these rates:
 """
 
 # %%
@@ -565,7 +565,7 @@ min(leads, key=lambda lead: lead.mean).claim(
     "B-batch-noise-lowers-the-test-loss-at-high-rates",
     "> 0",
     "At 10 and at 32 times the rate that is best for statistics of all 128 images, groups of 8 end at a lower test loss than statistics of all 128 images.",
-    found="With groups of 8, the test loss is {near} than with all 128 images at a learning rate of {first:g}, and {far} at {second:g}.",
+    found="With BatchNorm statistics of groups of 8 images, the test loss is {near} than with statistics of all 128 at a learning rate of {first:g}, and {far} at {second:g}.",
     source="this book, after one seed; Transformer Anatomy, part 7",
     beside={
         "first": high[0],
@@ -583,7 +583,7 @@ min(gaps, key=lambda gap: gap.mean).claim(
     "B-batch-noise-narrows-the-gap-at-high-rates",
     "> 0",
     "At 10 and at 32 times the rate that is best for statistics of all 128 images, groups of 8 narrow the gap between training and test loss.",
-    found="With groups of 8, the gap between training and test loss is {near} than with all 128 images at a learning rate of {first:g}, and {far} at {second:g}.",
+    found="With BatchNorm statistics of groups of 8 images, the gap between training and test loss is {near} than with statistics of all 128 at a learning rate of {first:g}, and {far} at {second:g}.",
     source="this book, after one seed; Transformer Anatomy, part 7",
     beside={
         "first": high[0],
@@ -596,13 +596,13 @@ min(gaps, key=lambda gap: gap.mean).claim(
 
 # %% [markdown]
 r"""
-*What we find.* At the rate that is best for all 128, networks with groups of 8 fit their training digits, so their gap is nearly equal to their test loss. It is wider than with all 128 images, but only just. With groups of 2 the gap is narrower, but the networks fit less, and their test loss is higher. At tuned rates we detect no gain, but cannot exclude a small one. At higher rates we detect no gain either: the fresh seeds do not confirm the result of the seed that had suggested it. (We saw only afterwards, and only on the test digits, that networks with groups of 8 classify more digits correctly at the highest rate.)
+*What we find.* At the rate that is best for all 128, networks with groups of 8 fit their training digits, so their gap is nearly equal to their test loss. The gap is wider than with all 128 images, but the evidence is weak. With groups of 2 the gap is narrower, but the networks fit their digits less well, and their test loss is higher. At tuned rates we detect no gain, but cannot exclude a small one. At higher rates we detect no gain either: the fresh seeds do not confirm the tuning seed's result. (We saw only afterwards, and only on the test digits, that networks with groups of 8 classify more digits correctly at the highest rate.)
 
-*What cannot be concluded.* Networks with small groups learn with one kind of statistics and are evaluated with another: in a group of 2 every standardized value is nearly $1$ or $-1$. So our comparison measures noise and mismatch together. We did not try larger networks or dropout.
+*What cannot be concluded.* Networks with small groups learn with one kind of statistics and are evaluated with another: in a group of 2 every standardized value is nearly $1$ or $-1$. So our comparison measures noise and this mismatch together. We did not try larger networks or dropout.
 
 ## Whitening: what BatchNorm leaves undone
 
-BatchNorm gives each feature mean 0 and variance 1, and leaves the *correlations* between features. Whitening removes these, too:
+BatchNorm gives each feature mean 0 and variance 1, but leaves the *correlations* between features. Whitening removes these, too:
 
 $$y = \Sigma^{-1/2}(x - \mu), \qquad \Sigma = \tfrac1m\textstyle\sum_i (x_i - \mu)(x_i - \mu)^\top, \qquad \operatorname{Cov}(y) = I.$$
 
@@ -653,8 +653,8 @@ plots.curves(
     logy=True,
     counted=True,
     xlabel="steps of gradient descent",
-    ylabel="squared distance to the best predictions (1 at first)",
-    caption="Squared distance of the predictions from those of the best linear map, against steps of gradient descent. The task is least squares from 16 features of digits to their classes. The learning rate is one over the largest eigenvalue. Values below 0.00001 are drawn at 0.00001. Whitened features need one step.",
+    ylabel="squared distance to the best predictions (initially 1)",
+    caption="Squared distance of the predictions from those of the best linear map, against steps of gradient descent. The task is least squares from 16 features of digits to their classes. The learning rate is one over the covariance's largest eigenvalue. Values below 0.00001 are drawn at 0.00001. Whitened features need one step.",
 ).named("whitening")
 
 # %%
@@ -663,7 +663,7 @@ correlations = {name: torch.corrcoef(x.T)[apart].abs().mean().item() for name, x
 exact(condition["BatchNorm"] if correlations["whitened"] < 1e-9 else 0.0).claim(
     "B-batch-norm-leaves-correlations",
     "> 10",
-    "BatchNorm does not remove the correlations between features, so their condition number stays far above 1; whitening removes the correlations.",
+    "BatchNorm does not remove the correlations between features, so the condition number of their covariance stays far above 1; whitening removes the correlations.",
     found="The condition number of the features' covariance is {centred:.0f} for centred features, {mean:.0f} after BatchNorm and {whitened:.2f} after whitening. The mean absolute correlation is {off:.2f} after BatchNorm and {none:.0g} after whitening.",
     source="the formulas; Huang et al. 2018, arXiv 1804.08450",
     beside={
@@ -684,24 +684,24 @@ exact(steps_to["whitened"], tolerance=0.0).claim(
     "B-whitened-features-need-one-step",
     "<= 1",
     "Least squares on whitened features needs one step of gradient descent.",
-    found="The squared distance to the best linear map's predictions falls below a hundredth of its initial value after {mean:.0f} step of gradient descent on whitened features, after {batch} steps on BatchNorm's features and after {centred} steps on centred features. Whitening only eight rows leaves {rank} directions.",
+    found="The squared distance to the best linear map's predictions falls below a hundredth of its initial value after {mean:.0f} step of gradient descent on whitened features, after {batch} steps on BatchNorm's features and after {centred} steps on centred features. If only eight rows are whitened, {rank} of the 16 directions remain.",
     source="Σ = I makes the Hessian a multiple of the identity",
     beside={"batch": steps_to["BatchNorm"], "centred": steps_to["centred"], "rank": rank},
 )
 
 # %% [markdown]
 r"""
-*What it costs.* BatchNorm of $m$ rows with $d$ features takes some $8md$ operations. Whitening takes $2md^2$ operations for $\Sigma$, the same number to apply the root, and $O(d^3)$ to compute the root: at $d = 256$ and $m = 1024$ it takes at least $4d/8 = 128$ times as many operations as BatchNorm. And $\Sigma$ needs $m > d$ rows; with fewer rows it has at most rank $m - 1$ and no inverse.
+*What it costs.* BatchNorm of $m$ rows with $d$ features takes some $8md$ operations. Whitening takes $2md^2$ operations for $\Sigma$, the same number to apply the root, and $O(d^3)$ to compute the root: at $d = 256$ and $m = 1024$ it takes at least $4d/8 = 128$ times as many operations as BatchNorm. Whitening also needs $m > d$ rows: with fewer, $\Sigma$ has at most rank $m - 1$ and no inverse.
 
-*Exploring the Transformer*, part 14, says that whitening damages what the input can express. A gain and a bias for each feature cannot restore the correlations. A matrix after the whitening can, if $\Sigma$ has full rank.
+*Exploring the Transformer*, part 14, says that whitening damages what the input can express. A gain and a bias per feature cannot restore the correlations. A matrix after the whitening can, if $\Sigma$ has full rank.
 
 ## Batch statistics, repaired and trained
 
-- **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)): $y = \gamma\odot x/\sqrt{\phi + \epsilon} + \beta$, with $\phi$ a running mean of $x^2$ for each feature, and nothing subtracted. The authors' code first divides each token by its own RMS, in as many groups of features as there are attention heads. During a warm-up $\phi$ is replaced by the batch's mean of $x^2$.
+- **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)): $y = \gamma\odot x/\sqrt{\phi + \epsilon} + \beta$, where $\phi$ is a running mean of $x^2$ for each feature; nothing is subtracted. The authors' code first divides each token by its own RMS, in as many groups of features as there are attention heads. During a warm-up $\phi$ is replaced by the batch's mean of $x^2$.
 - **RepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)): $\mathrm{BN}(x) + \eta x$ with one learned number $\eta$, which the code for images initializes to 1.
-- **PRepBN**, of the model SLAB (same paper): $\lambda\,\mathrm{LN}(x) + (1-\lambda)\,\mathrm{RepBN}(x)$, where $\lambda$ falls linearly from 1 to 0. In evaluation it is RepBN, and folds into the next matrix ([chapter 01](01_batchnorm_vs_layernorm.ipynb#powernorm-repbn-and-prepbn)).
+- **PRepBN**, of the model SLAB (same paper): $\lambda\,\mathrm{LN}(x) + (1-\lambda)\,\mathrm{RepBN}(x)$, where $\lambda$ falls linearly from 1 to 0. In evaluation it is RepBN, and can be folded into the next matrix ([chapter 01](01_batchnorm_vs_layernorm.ipynb#powernorm-repbn-and-prepbn)).
 
-*Folded.* With the running mean $m$ and variance $v$, PRepBN in evaluation is $y = a\odot x + c$ with $a = \gamma/\sqrt{v + \epsilon} + \eta$ and $c = \beta - \gamma m/\sqrt{v + \epsilon}$. A matrix $W$ after it becomes $W\,\mathrm{diag}(a)$, and its bias becomes $Wc + b$. (`labkit.convert.fold_norms` does this for your model. Below we fold those of a vision transformer.) In the code for images $\lambda$ counts *forward calls*, so gradient accumulation makes it fall faster. The code for a Llama counts one call in sixteen.
+*Folded.* With the running mean $m$ and variance $v$, PRepBN in evaluation is $y = a\odot x + c$ with $a = \gamma/\sqrt{v + \epsilon} + \eta$ and $c = \beta - \gamma m/\sqrt{v + \epsilon}$. A matrix $W$ after it becomes $W\,\mathrm{diag}(a)$, and its bias becomes $Wc + b$. (`labkit.convert.fold_norms` does this for your model; below we fold a vision transformer's norms.) In the code for images $\lambda$ falls with each *forward call*, so gradient accumulation makes it fall faster. The code for a Llama counts one call in sixteen.
 """
 
 # %%
@@ -725,18 +725,18 @@ exact(moved, tolerance=1e-3).claim(
 
 # %% [markdown]
 r"""
-*Our runs.* In the book's decoder of 80,000 parameters we replace every norm by each of these norms in turn, and train it for 3,200 steps on text. We choose among five learning rates with one seed and evaluate with five others. LayerNorm's runs are those of the experiment grid that [all chapters share](01_batchnorm_vs_layernorm.ipynb#in-a-language-model) (the *ladder*), where two more rates were tried, and two more seeds near the best one. The same rate was best for all of them, and we use it for RepBN, too. PRepBN follows the recipe for images.
+*Our runs.* In the book's decoder of 80,000 parameters we replace every norm by each of these norms in turn, and train it for 3,200 steps on text. We choose among five learning rates with one seed and evaluate with five others. LayerNorm's runs are those of the experiment grid that [all chapters share](01_batchnorm_vs_layernorm.ipynb#in-a-language-model) (the *ladder*), where two more rates were tried, and two more seeds near the best one. The same rate was best for all these norms, and we use it for RepBN, too. PRepBN follows the recipe for images.
 
 *The authors' settings.*
 
 | setting | theirs | ours |
 | --- | --- | --- |
-| PowerNorm, place | translation: the encoder, the decoder keeps LayerNorm; also language models | decoder |
-| PowerNorm, warm-up | 8,000 calls in the layers: the learning rate's [warm-up](https://github.com/sIncerass/powernorm/blob/9ea6226a3203d5d6fcee07a5c6dec38ec6bc5e9f/trans-scripts/train/train-wmt-big.sh#L33), which the [layer](https://github.com/sIncerass/powernorm/blob/9ea6226a3203d5d6fcee07a5c6dec38ec6bc5e9f/fairseq/modules/transformer_layer.py#L36) hands on | 320 calls |
+| PowerNorm, place | translation: the encoder (the decoder keeps LayerNorm); also language models | decoder |
+| PowerNorm, warm-up | 8,000 calls in the layers: the learning rate's [warm-up](https://github.com/sIncerass/powernorm/blob/9ea6226a3203d5d6fcee07a5c6dec38ec6bc5e9f/trans-scripts/train/train-wmt-big.sh#L33), which the [layer](https://github.com/sIncerass/powernorm/blob/9ea6226a3203d5d6fcee07a5c6dec38ec6bc5e9f/fairseq/modules/transformer_layer.py#L36) passes on | 320 calls |
 | its BatchNorm baseline | divides tokens by their RMS first | plain |
 | PRepBN for images, reported ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)) | DeiT-S, a small vision transformer: 80.2 % on ImageNet ([README](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/README.md?plain=1#L93)) | no images: out of range |
 | its calls until $\lambda = 0$ | for [that DeiT-S](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/classification/models/deit.py#L353) the [default](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/classification/models/prepbn.py#L20) of 300,000, 80 % of its training (300 epochs of 1,251 batches); with the paper's linear attention [60,000](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/classification/models/slab_deit.py#L401), 16 % | 2,400: 75 % |
-| PRepBN in a Llama ([code](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/llama/modeling/llama-350M/modeling_llama.py#L96-L158)) | 10,000 counts of RMSNorm alone, then 18,000 until $\lambda = 0$, one in 16 calls; $\eta$, gain and bias 0 at first; 350 million parameters, nine tasks 49.8, without PRepBN 49.3 ([table](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/docs/llama.png)) | no steps with LayerNorm alone, every call counts; $\eta$ and gain 1 at first |
+| PRepBN in a Llama ([code](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/llama/modeling/llama-350M/modeling_llama.py#L96-L158)) | 10,000 counts with RMSNorm alone, then 18,000 until $\lambda = 0$, one per 16 calls; $\eta$, gain and bias start at 0; 350 million parameters; nine tasks: 49.8, without PRepBN 49.3 ([table](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/docs/llama.png)) | no steps with LayerNorm alone; every call counts; $\eta$ and gain start at 1 |
 """
 
 # %%
@@ -776,7 +776,7 @@ plots.curves(
     xlabel="learning rate",
     ylabel="validation loss (nats per character)",
     reference=ladder.references(rung),
-    caption="Validation loss against learning rate for the same decoder with each of four norms at the same positions. Compare the minima of the curves, and how fast each curve rises to the right of its minimum.",
+    caption="Validation loss against learning rate for the same decoder with each of four norms at the same positions. Compare the curves' minima, and how fast each curve rises to the right of its minimum.",
     provenance=lab.provenance(rated),
 ).named("repaired-by-rate")
 
@@ -906,14 +906,14 @@ searched["BatchNorm"].count(has_diverged).over_rates().claim(
 
 # %% [markdown]
 r"""
-*What we find.* No norm with batch statistics is shown to have a lower loss than LayerNorm. RepBN has the highest loss: it is higher than LayerNorm's in the table and higher than BatchNorm's on its card, at BatchNorm's rate. We did not tune the rate for RepBN. PRepBN's mean loss is higher than LayerNorm's.
-In pairs of equal seeds, as on its card, the interval of the five differences excludes 0; without pairs, as in the table, it does not. It is open whether the difference is less than 0.01 nats. Differences as small as these could change with a finer grid of rates.
+*What we find.* No norm with batch statistics is shown to have a lower loss than LayerNorm. RepBN has the highest loss: it is higher than LayerNorm's in the table and higher than BatchNorm's on its card, at BatchNorm's rate. We did not tune RepBN's rate. PRepBN's mean loss is higher than LayerNorm's.
+If runs are paired by seed, as on its card, the interval of the five differences excludes 0; if not, as in the table, it includes 0. Whether the difference is less than 0.01 nats remains open. Such small differences could change with a finer grid of rates.
 
-The published training lengths, and divergence at the published sizes, are *out of range*. We did not run the recipe for a Llama.
+The published training lengths, and divergence at the published sizes, are *out of range*. We did not try the authors' recipe for a Llama.
 
 ### Which norms violate causality
 
-BatchNorm violates causality in training mode ([chapter 01, In training mode BatchNorm leaks future tokens](01_batchnorm_vs_layernorm.ipynb#in-training-mode-batchnorm-leaks-future-tokens)), and so do RepBN and PRepBN. PowerNorm's forward pass does so only during the warm-up. Afterwards $\phi$ comes from earlier steps. Its backward pass always divides by the root of the batch's mean. There $\phi$ counts as a constant, and a running correction replaces the gradient that would flow through it.
+BatchNorm violates causality in training mode ([chapter 01](01_batchnorm_vs_layernorm.ipynb#in-training-mode-batchnorm-leaks-future-tokens)), and so do RepBN and PRepBN. PowerNorm's forward pass does so only during the warm-up. Afterwards $\phi$ comes from earlier steps. Its backward pass always divides by the root of the batch's mean of $x^2$. It treats $\phi$ as a constant, and a running correction replaces the gradient that would flow through it.
 """
 
 # %%
@@ -938,8 +938,8 @@ exact(heard_in[0], tolerance=1e-12).claim(
 r"""
 ## Where BatchNorm's gradient grows
 
-In plain layers a gradient grows at each BatchNorm on its way down, in theory by $\sqrt{\pi/(\pi-1)} \approx 1.211$ per layer. Over 48 layers we measure a little more ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)). The derivation assumes independent normal units and a mean over very many examples. So we give the same stack noise in
-place of images, and more examples, and measure the growth in one group of layers at a time:
+In plain layers a gradient grows at each BatchNorm on its way down, in theory by $\sqrt{\pi/(\pi-1)} \approx 1.211$ per layer. Over 48 layers we measure a little more ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)). The derivation assumes independent normal units and a mean over very many examples. So we give the same stack noise
+instead of images, and more examples, and measure the growth in one group of layers at a time:
 """
 
 # %%
@@ -988,8 +988,8 @@ lowest = [np.log(down[0] / down[1] / derived) for down in downs]
 computed(np.divide(lowest, excess)).claim(
     "B-lowest-norm-makes-most-of-the-excess",
     "> 0.5",
-    "With 64 images, the lowest of 48 BatchNorms accounts for most of the gradient's growth beyond the derived factor.",
-    found="With 64 images, the lowest BatchNorm accounts for {mean:.0%} of the excess over the derived factor (in logarithms). In the other layers, the mean factor per layer is {rest:.3f}.",
+    "With 64 images, the lowest of 48 BatchNorms accounts for most of the gradient's growth beyond the derived factor, √(π/(π−1)) per layer.",
+    found="With 64 images, the lowest of 48 BatchNorms accounts for {mean:.0%} of the gradient's growth beyond the derived factor (in logarithms). In the other layers, the mean factor per layer is {rest:.3f}.",
     source="this book: the input's variance, as derived below",
     beside={
         "rest": fmean((down[1] / down[48]) ** (1 / 47) for down in downs),
@@ -1002,12 +1002,12 @@ r"""
 In the last two columns all rows are close to the derived factor. With 64 images, the setting of chapter 00, the average over all 48 layers is larger, and over five seeds the lowest norm accounts for more than half of the excess. With 1,024 images the average is close to the derived factor, above it in some draws and below it in others: the excess at the lowest norm is as large as the deficit in the layers above. With noise the average is below the derived factor.
 
 *Why?* In higher layers the norm below sets the variance of the matrix's input: after the ReLU it is $\frac{\pi-1}{2\pi}$, which gives the derived factor. Below the lowest norm there are only its matrix and the input matrix. Let $v$
-be the variance over the batch of the input matrix's output. Then the lowest norm, its matrix and its ReLU multiply a gradient by about $1/\sqrt{2v}$, and by a little more if the units' variances differ. By He's rule noise has $v = 2$, so its gradient is halved there. Images resemble each other: a large part of a unit's
-output is the same for all images, and BatchNorm subtracts this part and divides by the small rest.
+be the variance over the batch of the input matrix's output. Then the lowest norm, its matrix and its ReLU multiply a gradient by about $1/\sqrt{2v}$, and by a little more if the units' variances differ. With He's rule, noise gives $v = 2$, so the gradient is halved there. Images resemble one another: a large part of a unit's
+output is the same for all images. BatchNorm subtracts this part and divides by the standard deviation of the small remainder.
 
 ## Keys that no query selects
 
-A query $q$ *selects* the key $k_i$ if $q\cdot k_i > q\cdot k_j$ for all other keys. No query selects a key inside the convex hull of the others, because it is an average of them. A linear program decides whether some query selects a key: we look for the largest $t$ for which some bounded $q$ has
+A query $q$ *selects* the key $k_i$ if $q\cdot k_i > q\cdot k_j$ for all other keys. No query selects a key inside the convex hull of the others, because such a key is an average of them. A linear program decides whether some query selects a key: we look for the largest $t$ for which some bounded $q$ has
 $q\cdot(k_j - k_i) + t \le 0$ for all $j \ne i$. After a norm without $\epsilon$ all keys have the same length. If they differ, each is selected by the query that points in its direction ([chapter 01](01_batchnorm_vs_layernorm.ipynb#what-the-sphere-does-for-attention)).
 [Brody et al. (2023)](https://arxiv.org/abs/2305.02582) count keys that no query selects in a trained GPT-2 of width 8: 22 to 45 % of the tokens before LayerNorm, depending on the layer, and none after it ([their table 2](https://github.com/tech-srl/layer_norm_expressivity_role/blob/0a6e74f3d18d66dded55cc06ddcc83c3d0652978/unselectable/images/table2.png)).
 """
@@ -1049,7 +1049,7 @@ plots.curves(
     hidden,
     xlabel="dimensions of a key",
     ylabel="share of keys that no query selects",
-    caption="Share of forty normally distributed keys that no query selects, against the dimension of a key. Centring removes a dimension and hides more keys. With keys of equal length (ε = 0) no key is hidden: LayerNorm and RMSNorm share the line at 0.",
+    caption="Share of forty normally distributed keys that no query selects, against the dimension of a key. Centring removes a dimension and makes more keys unselectable. If keys have equal length (ε = 0), every key is selectable: LayerNorm and RMSNorm share the line at 0.",
 ).named("keys-never-selected")
 
 # %%
@@ -1086,12 +1086,12 @@ exact(unselected, tolerance=0.0).claim(
 
 # %% [markdown]
 r"""
-*What we find.* Equal *length* makes every key selectable, whereas centring alone hides more keys. With $\epsilon > 0$ a token of nearly equal entries stays shorter than the others and can be hidden again, as can keys that are projected to fewer dimensions after the norm. We did not count trained keys, or keys in heads of usual width.
+*What we find.* Equal *length* makes every key selectable, whereas centring alone makes more keys unselectable. With $\epsilon > 0$ a token of nearly equal entries stays shorter than the others and can be unselectable, as can keys that are projected to fewer dimensions after the norm. We did not count trained keys, or keys in heads of usual width.
 
 ## Linear layers and LayerNorm
 
-LayerNorm divides a token by its standard deviation, so linear layers with LayerNorm between them are a nonlinear network.
-[Ni et al. (2024)](https://arxiv.org/abs/2406.01255) prove that width 3 and layers in proportion to the number of points suffice to label any distinct points in any way. With BatchNorm the same stack is one affine map for a given batch. [LayerNorm as geometry](01_batchnorm_vs_layernorm.ipynb#layernorm-as-geometry) in chapter 01 solves XOR by hand, with a LayerNorm of three features. *Exploring the Transformer* uses only the division, that is, the projection onto a circle. It takes four steps: rotate the four points by 45°, move them onto the line $y = \frac12$, project them onto the circle, and read off $y$.
+LayerNorm divides a token by its standard deviation, so linear layers with LayerNorm between them form a nonlinear network.
+[Ni et al. (2024)](https://arxiv.org/abs/2406.01255) prove that a width of 3, with a number of layers proportional to the number of points, suffices to label any distinct points in any way. With BatchNorm the same stack is one affine map for a given batch. [LayerNorm as geometry](01_batchnorm_vs_layernorm.ipynb#layernorm-as-geometry) in chapter 01 solves XOR by hand, with a LayerNorm of three features. *Exploring the Transformer* uses only LayerNorm's division, a projection onto a circle, in four steps: rotate the four points by 45°, move them onto the line $y = \frac12$, project them onto the circle, and read off $y$.
 """
 
 # %%
@@ -1110,10 +1110,10 @@ exact(height[:2].min() - height[2:].max()).claim(
 
 # %% [markdown]
 r"""
-*One LayerNorm is not enough for rings.* A linear readout after it decides whether $w\cdot u > c\,\lVert u\rVert$, with $u$ affine in the point. One of the two classes then fills a convex set. A convex set that contains the middle ring contains the inner ring, too, and a convex set that contains the outer ring contains all three.
+*One LayerNorm cannot classify three concentric rings if the middle one belongs to the other class.* A linear readout after it decides whether $w\cdot u > c\,\lVert u\rVert$, where $u$ is affine in the point. One of the two classes then fills a convex set. A convex set that contains the middle ring contains the inner ring, too, and a convex set that contains the outer ring contains all three.
 
 Does training find solutions where they exist?
-We train networks of width 8 on two tasks in the plane: three rings, of which the middle one is the other class (the more common class has two thirds of the points), and 32 points with random labels. Each depth has a tuned learning rate and ten seeds. We count training points.
+We train networks of width 8 on two tasks in the plane: these rings (the more common class has two thirds of the points), and 32 points with random labels. Each depth has a tuned learning rate and ten seeds.
 """
 
 # %%
@@ -1145,7 +1145,7 @@ plots.curves(
     logx=True,
     xlabel="LayerNorms between linear layers",
     ylabel="training accuracy",
-    caption="Share of training points that are labelled correctly, against the number of LayerNorms, for networks of linear layers and LayerNorm alone. Dotted lines show four linear layers without LayerNorm. For three networks the highest of our learning rates was best: see the table below.",
+    caption="Share of training points that are labelled correctly, against the number of LayerNorms, for networks of linear layers and LayerNorms alone. Dotted lines show four linear layers without LayerNorm. For three networks the highest learning rate was best (table below).",
     provenance=lab.provenance(looked, fits, beyond),
 ).named("linear-and-layernorm")
 
@@ -1194,16 +1194,16 @@ eight, one = (right["random labels", "LayerNorm", n] for n in (8, 1))
 
 # %% [markdown]
 r"""
-*What we find.* The theorem says that suitable weights exist. Training found such weights for most points of the rings (in some runs for all of them) and for some of the random labels. On both tasks networks with four LayerNorms have the highest accuracy in the figure. We did not detect that eight fit more random labels than one by the 0.05 of the criterion. Results of deep stacks vary widely from seed to seed.
-The table has the networks whose best learning rate was the highest of seven. For random labels, training at the next rate gives a higher loss, yet more points are labelled correctly. On rings the next higher rate, beyond our grid, gives a lower training loss, with one LayerNorm and with four. In the figure, with one LayerNorm on rings fewer points are labelled correctly than by always predicting the more common class, so a part of the curve's rise may come from our grid of rates.
+*What we find.* The theorem says that suitable weights exist. Training found such weights for most points of the rings (in some runs for all of them) and for some of the random labels. On both tasks networks with four LayerNorms have the highest accuracy in the figure. We did not detect that eight fit more random labels than one by the required margin of 0.05. Results of deep stacks vary widely from seed to seed.
+The table shows the networks whose best learning rate was the highest of seven. For random labels, training at the next higher rate gives a higher loss, yet more points are labelled correctly. On rings the next higher rate, beyond our grid, gives a lower training loss, with one LayerNorm and with four. In the figure, networks with one LayerNorm label fewer points of the rings correctly than a constant prediction of the more common class does, so part of the curve's rise may come from our grid of rates.
 
 ## InstanceNorm: contrast, brightness, style
 
-InstanceNorm standardizes each channel of *each image* over its positions. If a channel is $a\,x + b$ in place of $x$, with $a > 0$, nothing changes:
+InstanceNorm standardizes each channel of *each image* over its positions. If a channel $x$ is replaced by $a\,x + b$ with $a > 0$, the output does not change:
 
 $$\mathrm{IN}(a\,x + b) = \mathrm{IN}(x) \quad (\epsilon = 0).$$
 
-A change of contrast or brightness has this form: contrast sets $a$, and brightness sets $b$. In deep features, a channel's mean and standard deviation carry much of a painting's style. To give image $x$ the style of image $s$, [Huang and Belongie (2017)](https://arxiv.org/abs/1703.06868) exchange these two numbers:
+A change of contrast sets $a$, and a change of brightness sets $b$. In deep features, a channel's mean and standard deviation carry much of a painting's style. To give image $x$ the style of image $s$, [Huang and Belongie (2017)](https://arxiv.org/abs/1703.06868) exchange these two numbers:
 $\mathrm{AdaIN}(x, s) = \sigma(s)\,\mathrm{IN}(x) + \mu(s)$.
 """
 
@@ -1232,7 +1232,7 @@ exact(max(moved, unlike), tolerance=1e-10).claim(
 
 # %% [markdown]
 r"""
-Does this help a classifier? We train two small CNNs (two convolutions of 8 channels) on digits at full contrast and test them on fainter ones. For each we choose among five learning rates with one seed and evaluate with five others.
+Does this invariance help a classifier? We train two small CNNs (two convolutions of 8 channels) on digits at full contrast and test them on fainter ones. For each we choose among five learning rates with one seed and evaluate with five others.
 """
 
 # %%
@@ -1289,7 +1289,7 @@ instance, batch = reading["InstanceNorm"], reading["BatchNorm"]
 
 # %% [markdown]
 r"""
-*Why does BatchNorm fail?* We suspect its *running* statistics, which were collected at contrast 1. To test this we change only the statistics: in two untrained networks we take test digits at a quarter of the contrast, or brighter, and measure how far a logit moves.
+*Why does BatchNorm fail?* We suspect its *running* statistics, which were collected at contrast 1. To test this we change only the statistics: we give two untrained networks test digits with a quarter of the contrast, or with added brightness, and measure how far a logit moves.
 """
 
 # %%
@@ -1336,18 +1336,18 @@ exact(max(at_hand, instance) if running > 0.1 else float("inf"), tolerance=1e-3)
 # %% [markdown]
 r"""
 *What we find.* InstanceNorm makes a network invariant to contrast, which is a disadvantage if the contrast carries information. BatchNorm removes a common contrast, too, if it uses the statistics of the batch; in an untrained network only its running statistics make the difference. We did not evaluate the trained CNNs with the statistics of the test batch, and did not train on several contrasts.
-Brightness is removed less well, because the zeros around an image stay dark. We tested neither brightness in a trained network nor style. Transfer between pictures is out of range.
+Brightness is removed less well, because the zeros around an image stay dark. We tested neither brightness in a trained network nor style. Style transfer between pictures is out of range.
 
 ## What is not here
 
 - Chapter 01 compares BatchNorm with LayerNorm [in a language model](01_batchnorm_vs_layernorm.ipynb#in-a-language-model), measures [fluctuations in text](01_batchnorm_vs_layernorm.ipynb#do-batch-statistics-fluctuate-more-in-text), and trains with [small batches](01_batchnorm_vs_layernorm.ipynb#measure-the-batch-shrinks), also with GroupNorm [in a CNN](01_batchnorm_vs_layernorm.ipynb#the-same-batch-of-two-in-a-cnn).
 - Chapter 00 tests [covariate shift](00_why_normalize.ipynb#test-add-covariate-shift-back) and the [smoother landscape](00_why_normalize.ipynb#smoothness-of-the-loss-landscape).
-- Chapter 07 [trains DyT](07_dynamic_tanh.ipynb#the-race-on-text-each-tuned), and appendix D estimates what a norm [costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference).
+- Chapter 07 [trains DyT](07_dynamic_tanh.ipynb#on-text-with-tuned-learning-rates), and appendix D estimates what a norm [costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference).
 - The book does not measure the time that folding saves, PowerNorm in an encoder, whitening in networks, or keys of trained models.
 
 ## Exercises
 
-**1 (by hand, 5 minutes).** A channel contains the values $3$ and $-3$, followed by six zeros of padding ($\varepsilon = 0$). What is BatchNorm's output for the 3 without a mask, and with a mask? At what share of padding, in values of mean 0, are the outputs for real values three times as large as they should be?
+**1 (by hand, 5 minutes).** A channel contains the values $3$ and $-3$, followed by six zeros of padding ($\varepsilon = 0$). What is BatchNorm's output for the 3 without a mask, and with a mask? If the real values have mean 0, at what share of padding are their outputs three times as large as they should be?
 """
 
 # %% tags=["exercise"]
@@ -1376,7 +1376,7 @@ Without a mask $\sigma = \sqrt{18/8} = \tfrac32$, and the 3 becomes 2. With a ma
 
 </details>
 
-**2 (in code, 10 minutes).** Write AdaIN: give each channel of each image in `x` the mean and the standard deviation (biased, $\epsilon = 0$) that the same channel has in the image of `style` with the same number.
+**2 (in code, 10 minutes).** Write AdaIN: give each channel of each image in `x` the mean and the standard deviation (biased, $\epsilon = 0$) that the same channel has in the corresponding image of `style`.
 """
 
 
