@@ -10,27 +10,27 @@
 r"""
 # A zoo of placements
 
-**Question.** Some twenty recipes move, double or scale the norms of a transformer block, and most were designed against a problem that their authors name. What is a recipe's equation, do we see its problem in six blocks, and does the recipe solve it?
+**Question.** Some twenty recipes move, double or scale the norms of a transformer block, and most were designed against a problem that their authors name. What is each recipe's equation, does its problem occur in six blocks, and does the recipe solve it?
 
-**In short.** The runs are those of the book's [ladder](02_pre_and_post_norm.ipynb#where-the-story-does-not-hold): recipes that are trained on the same text at several model sizes, each with a tuned learning rate. This page uses size S, six blocks of width 32. Some recipes have only a *preliminary evaluation* so far: five seeds, at a rate chosen with one. [What a claim is](claims.md) explains the words on cards.
+**In short.** The runs are those of the book's [ladder](02_pre_and_post_norm.ipynb#other-learning-rates-and-full-training-runs): recipes trained on the same text at several model sizes, each with a tuned learning rate. This page uses size S, six blocks of width 32. Some recipes have only a *preliminary evaluation* so far: five seeds, at a learning rate chosen with one seed. [What a claim is](claims.md) explains the words on cards.
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
 | every recipe in one row | equation, problem, learning rate and loss | [The table](C_zoo.ipynb#the-table) |
 | who uses which placement, who normalizes queries and keys | not every open model is Pre-Norm; Gemma 3, Qwen 3 and OLMo 2 normalize queries and keys, Gemma 2 does not | [Placements](placements.md#who-uses-what), [queries and keys](tables.md#who-normalizes-queries-and-keys), [appendix D](D_numbers.ipynb#who-uses-which-norm) |
-| size and turning of every stream (representation collapse) | a stream with a norm on it hardly grows; under many recipes the last block turns the stream less than the first, under Pre-Norm, at its tuned rate, more | [Streams, block by block](C_zoo.ipynb#streams-block-by-block) |
-| gradients of first and last blocks | no effect of B2T detected, at most a small one of ResiDual; KEEL reverses the ratio | [Gradients, first block over last](C_zoo.ipynb#gradients-first-block-over-last) |
-| Sandwich, Peri-LN, OLMo 2 | smaller streams; no loss lower than Pre-Norm's detected | [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written) |
-| Gemma 2 and 3, soft caps | Gemma 2 caps attention logits at 50 and output logits at 30, and has no QK-Norm; under many recipes logits exceed 50; no effect of caps on them is detected at equal learning rates; Gemma 3's loss is lower than Pre-Norm's, not distinguishable from QK-Norm's and, by a verdict that depends on one run, lower than Gemma 2's | [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits) |
-| logits held, and something else fails | at a high learning rate QK-Norm lowers Post-Norm's loss, but another layout without QK-Norm has a lower one | [Logits held, and another instability](C_zoo.ipynb#logits-held-and-another-instability) |
+| size and turning of every stream (representation collapse) | a stream with a norm on it hardly grows; under many recipes the last block turns the stream less than the first does; under Pre-Norm at its tuned learning rate it turns the stream more | [Streams, block by block](C_zoo.ipynb#streams-block-by-block) |
+| gradients of first and last blocks | we detect no effect of B2T, and at most a small one of ResiDual; KEEL reverses the ratio | [Gradients, first block over last](C_zoo.ipynb#gradients-first-block-over-last) |
+| Sandwich, Peri-LN, OLMo 2 | their streams are smaller; with Sandwich and Peri-LN we detect no lower loss than Pre-Norm's, and OLMo 2's loss is higher | [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written) |
+| Gemma 2 and 3, soft caps | Gemma 2 caps attention logits at 50 and output logits at 30, and has no QK-Norm; no effect of caps on attention logits is detected at equal learning rates; Gemma 3's loss is lower than Pre-Norm's, not distinguishable from QK-Norm's and, by a verdict that depends on one run, lower than Gemma 2's | [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits) |
+| small logits, but another instability | at a high learning rate QK-Norm lowers Post-Norm's loss, but another layout without QK-Norm has a lower one | [Logits held, and another instability](C_zoo.ipynb#logits-held-and-another-instability) |
 | Mix-LN, LNS, ResiDual | late Pre-Norm blocks are not idle here; LNS has the lowest loss of the three, although its late blocks matter less; Mix-LN's gradients are more even, at tuned rates; ResiDual's loss is lower than Post-Norm's and not distinguishable from Pre-Norm's | [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks) |
 | Admin, B2T, KEEL, RealFormer | at a rate too high for Post-Norm, KEEL and B2T learn, Admin learns in part, RealFormer does not; at its tuned rate KEEL's loss is higher than Pre-Norm's | [Post-Norm with help](C_zoo.ipynb#post-norm-with-help) |
 | DeepNorm for an encoder and a decoder | two constants for each; $(2L)^{1/4}$ is for a single stack | [DeepNorm's four constants](C_zoo.ipynb#deepnorms-four-constants) |
-| Sub-LN, NormFormer | NormFormer makes gradients less even, from the first step on, and its loss is not distinguishable from Pre-Norm's; Sub-LN's is higher, a verdict that depends on one seed | [Norms inside the branch](C_zoo.ipynb#norms-inside-the-branch) |
-| EmbedNorm, First-QKV-Pre | neither loss is distinguishable from HybridNorm's; our embeddings start with RMS 1 | [First blocks](C_zoo.ipynb#first-blocks) |
+| Sub-LN, NormFormer | NormFormer makes gradients less even, from the first step on; in preliminary evaluations its loss is not distinguishable from Pre-Norm's, and Sub-LN's is higher | [Norms inside the branch](C_zoo.ipynb#norms-inside-the-branch) |
+| EmbedNorm, First-QKV-Pre | in preliminary evaluations, neither loss is distinguishable from HybridNorm's; our embeddings start with RMS 1 | [First blocks](C_zoo.ipynb#first-blocks) |
 | Xiong's lemma and theorem, over depth | sizes and gradients agree with both, in their setting | [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) |
 | a uniform offset through two blocks | Pre-Norm preserves it, and with LayerNorm no part of the model can read it | [A uniform offset](C_zoo.ipynb#a-uniform-offset) |
-| the numbers that one article prints | all as printed, and so are both Jacobians | [The article's own examples](C_zoo.ipynb#the-articles-own-examples) |
+| the numbers that one article prints | we obtain all of them, and both Jacobians | [The article's own examples](C_zoo.ipynb#the-articles-own-examples) |
 | vanishing gradients and fine-tuning | Post-Norm's first block gets the smaller gradient, as a survey says; a common factor does not slow Adam | [Vanishing gradients and fine-tuning](C_zoo.ipynb#vanishing-gradients-and-fine-tuning) |
 """
 
@@ -97,7 +97,7 @@ race = partial(ladder.claim_locked, climbed, names=ARMS)  # the card of a compar
 r"""
 ## Streams, block by block
 
-A block reads the residual stream and adds to it. The output that a sublayer adds to the stream is called its *write*. We measured the streams of all recipes after training. A stream's **size** is the root mean square (RMS) of its entries. A block **turns** it by the angle between the block's input and output, averaged over tokens as a cosine.
+A block reads the residual stream and adds to it. The output that a sublayer adds to the stream is called its *write*. We measured the streams of all recipes after training. A stream's **size** is the root mean square (RMS) of its entries. A block **turns** the stream by the angle between the block's input and output (we average its cosine over tokens).
 """
 
 # %%
@@ -138,8 +138,8 @@ plots.grid_map(
     value_label="the stream after each block",
     own_scales=True,
     digits=2,
-    caption=f"Size of the stream after each block (left) and angle by which each block turns the stream (right), for every recipe that was trained at size S, averaged over seeds. Left: a stream with a norm on it keeps a size between {min(held):.1f} and {max(held):.1f} from the first block on, and a stream without one grows. In Mix-LN only the first block has such a norm. For ResiDual, which has two streams, the normalized one is shown. "
-    "Right: under Pre-Norm, Post-Norm and the recipes related to Post-Norm, the last block turns the stream most. Under Sandwich, Peri-LN, output norms, OLMo 2, Gemma 2 and 3, NormFormer, LNS and Sub-LN the first block does. With a soft cap, the first block also does so under Pre-Norm and under QK-Norm. These two were trained at higher learning rates than the same recipes without a cap.",
+    caption=f"Size of the stream after each block (left) and angle by which each block turns the stream (right), for every recipe trained at size S, averaged over seeds. Left: a stream with a norm on it keeps a size between {min(held):.1f} and {max(held):.1f} from the first block on, and a stream without one grows. In Mix-LN only the first block has such a norm. For ResiDual, which has two streams, the normalized one is shown. "
+    "Right: under Pre-Norm, Post-Norm and the recipes related to Post-Norm, the last block turns the stream most. Under Sandwich, Peri-LN, output norms, OLMo 2, Gemma 2 and 3, NormFormer, LNS and Sub-LN the first block does. With a soft cap, the first block also turns the stream most under Pre-Norm and QK-Norm. These two were trained at higher learning rates than the same recipes without a cap.",
     provenance=lab.provenance(climbed.where(rung=rung, stage="final")),
 ).named("streams")  # fmt: skip
 
@@ -156,14 +156,14 @@ computed(np.min(less, axis=0)).tuned().claim(
     "C-last-block-turns-less-than-the-first",
     "> 0",
     "In recipes with a norm on the output of a sublayer, and in LNS and Sub-LN, the last block turns the stream by a smaller angle than the first block does.",
-    found="In each of {recipes} such recipes, the last block turns the stream by at least {mean:.0f} degrees less than the first block does. Under Pre-Norm, the last block turns it by {pre:.0f} degrees more than the first, and in a model of {blocks} blocks by {deep:.0f} degrees more.",
+    found="In each of {recipes} recipes (those with output norms, LNS and Sub-LN), the last block turns the stream by at least {mean:.0f} degrees less than the first block does. Under Pre-Norm, the last block turns it by {pre:.0f} degrees more than the first (in a model of {blocks} blocks, by {deep:.0f} degrees more).",
     source="this book, seen in the figure",
     beside={
         "recipes": len(less),
         "pre": turns("pre")[-1] - turns("pre")[0],
         "blocks": blocks,
         "deep": turns("pre", deep)[-1] - turns("pre", deep)[0],
-        "control": "Pre-Norm and QK-Norm with a soft cap, at a higher rate, turn less too",
+        "control": "the last blocks of Pre-Norm and QK-Norm with a soft cap, at a higher learning rate, turn the stream less, too",
     },
 )
 
@@ -193,13 +193,13 @@ plots.table([describe_depth(*one) for one in both_depths if one[0] in looked[one
 
 # %% [markdown]
 r"""
-For the *late share* we remove one block at a time and add up the rises of the loss. The late share is the second half's part of this sum.
+For the *late share* we remove one block at a time and add up the increases in loss; the late share is the second half's part of the sum.
 
-*Representation collapse* is the concern that late Pre-Norm blocks turn the stream less and less ([Xie et al., 2023](https://arxiv.org/abs/2304.14802)): a sum of $2L$ uncorrelated writes of equal size grows as $\sqrt L$, and the last write is a share $1/\sqrt{2L}$ of it. Under Pre-Norm we do not see collapse, with six blocks or with twelve: the blocks in the middle turn the stream least. In recipes with a norm on attention's write, before the addition, and in LNS and Sub-LN, the last block turns the stream less than the first block does (card). So does the last block of Pre-Norm with a soft cap, at a higher learning rate. In NormFormer only the first block stands out.
+*Representation collapse* is the concern that late Pre-Norm blocks turn the stream less and less ([Xie et al., 2023](https://arxiv.org/abs/2304.14802)): a sum of $2L$ uncorrelated writes of equal size grows as $\sqrt L$, and the last write is only $1/\sqrt{2L}$ as large as the sum. Under Pre-Norm we do not see collapse, with six blocks or with twelve: the blocks in the middle turn the stream least. In recipes with a norm on attention's write, before the addition, and in LNS and Sub-LN, the last block turns the stream less than the first block does (card). So does the last block of Pre-Norm with a soft cap, at a higher learning rate. In NormFormer only the first block stands out.
 
 ## The table
 
-The table compares each recipe with a baseline, by a measure of its problem and by loss. *Growth* is the stream's RMS after the last block divided by the embedding's. *Largest logit* is the largest attention logit before any cap. *First/last* is the gradient of the first block divided by that of the last at step 100: 1 means that the two are equally large. `loss at 0.0316` shows the cost of a high learning rate, as a validation loss of one seed. (The unigram baseline, which uses letter frequencies alone, has a loss of about 3 nats.)
+The table compares each recipe with a baseline, by a measure of its problem and by loss. *Growth* is the stream's RMS after the last block divided by the embedding's. *Largest logit* is the largest attention logit before any cap. *First/last* is the gradient of the first block divided by that of the last at step 100. `loss at 0.0316` shows the cost of a high learning rate, as a validation loss of one seed. (The unigram baseline, which uses letter frequencies alone, has a loss of about 3 nats.)
 
 $N$ and $M$ are norms, each with its gain, $f$ is a sublayer, $e$ is the block's input and $\ell$ is the block's number. $\alpha$, $\omega$ and $\lambda$ are factors on the skip.
 """
@@ -219,7 +219,7 @@ AGAINST = {  # made against, what was recorded of it, baseline
     "keel": ("gradients that vanish", "first/last", "post"),
     "deepnorm": ("updates that grow with depth", None, "post"),
     "realformer": ("attention that starts again in each block", None, "post"),
-    "sub-ln": ("instability, with one recipe for all tasks", None, "pre"),
+    "sub-ln": ("instability (one recipe is to serve all tasks)", None, "pre"),
     "normformer": ("early gradients larger than late ones", "first/last", "pre"),
     "hybrid*": ("a first block that reads raw embeddings (no problem is named)", "first/last", "hybrid"),
     "first-qkv-pre": ("raw embeddings, as for HybridNorm*", "first/last", "hybrid"),
@@ -268,14 +268,14 @@ def compare(arm, what, over="pre"):
 # %%
 def name_rates(*parts):
     """Say whether some runs share a learning rate."""
-    return "one rate" if len({lr for part in parts for lr in part.by("lr")}) == 1 else "two rates"
+    return ("at two rates", "at one rate")[len({lr for of in parts for lr in of.by("lr")}) == 1]
 
 
 def describe_looks(arm, what, over="pre"):
     """Write what the first looks of a recipe and of its baseline show, and at which rates."""
     looks = [climbed.where(rung=rung, arm=one, stage="first") for one in (arm, over)]
     its, other = (measure(part, what) for part in looks)
-    return f"{name_rates(*looks)}, the seeds of both first looks: {other.improvement_by_seed(its):+.2f}"
+    return f"{name_rates(*looks)}, with the seeds of both preliminary evaluations: {other.improvement_by_seed(its):+.2f}"
 
 
 # %%
@@ -337,13 +337,13 @@ plots.table([describe_row(arm, *row) for arm, row in AGAINST.items() if arm in r
 
 # %% [markdown]
 r"""
-For each row, ask three questions: Is the baseline's value bad? Is the recipe's value better? Is its loss lower? If an interval contains 0, a gain is neither shown nor excluded. Where two methods use different learning rates, a measure may differ for that reason alone; for losses, the interval includes the uncertainty that remains after tuning the rate.
+For each row, ask three questions: Is the baseline's value bad? Is the recipe's value better? Is its loss lower? If an interval contains 0, a gain is neither shown nor excluded. If two methods use different learning rates, a measure may differ for that reason alone; for losses, the interval includes the uncertainty that remains after tuning the rate.
 
-Runs with the same seed read the same batches, so we compare measures other than losses seed by seed, preliminary evaluations with preliminary ones and full evaluations with full ones. One baseline's measure therefore has several values on this page, one for each set of seeds. We chose this after we had seen the comparison without pairs. An opened card shows both comparisons. The cards on Gemma's caps, whose criteria are on file (*locks*), stay unpaired. A card that says *preregistered runs incomplete* shows a preliminary evaluation (a *first look*). Its forecast is about a full evaluation with more seeds.
+Runs with the same seed read the same batches, so we compare measures other than losses seed by seed, preliminary evaluations with preliminary ones and full evaluations with full ones. The same measure of the same baseline therefore has several values on this page, one for each set of seeds. We chose this pairing after seeing the unpaired comparison. An opened card shows both. On the cards about Gemma's caps, which are preregistered (*locked*), comparisons remain unpaired. A card that says *preregistered runs incomplete* shows a preliminary evaluation (a *first look*). Its forecast is about a full evaluation with more seeds.
 
 ### Gradients, first block over last
 
-We recorded the gradient of all matrices of a block together, by the Frobenius norm, at three steps. Step 100 is within the warm-up.
+At three steps, we recorded the Frobenius norm of the gradient of all matrices of a block together. Step 100 is within the warm-up.
 """
 
 
@@ -371,7 +371,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-At the first step the gradients of Pre-Norm and of most recipes related to Post-Norm are even. In recipes with a norm on attention's write, before the addition, and in LNS and Sub-LN, the gradient of the first block is three to four times that of the last, and in KEEL it is far more. By step 100 Post-Norm's first block has the smaller gradient, and with twelve blocks the difference is larger than with six. We do not see that B2T changes this, and ResiDual changes it at most a little (one table row among many, not a tested claim). KEEL reverses it from the start.
+At the first step the gradients of Pre-Norm and of most recipes related to Post-Norm are even across blocks. In recipes with a norm on attention's write, before the addition, and in LNS and Sub-LN, the gradient of the first block is three to four times that of the last, and in KEEL the ratio is far larger. By step 100 Post-Norm's first block has the smaller gradient, and with twelve blocks the difference is larger than with six. We do not see that B2T changes this, and ResiDual changes it at most a little (one table row among many, not a tested claim). KEEL reverses the order from the start.
 
 Peri-LN's paper reports steadier gradients than those of other layouts. Here, at step 100, its gradients differ more between first and last block than Pre-Norm's:
 """
@@ -407,11 +407,11 @@ r"""
 
 $$\text{Sandwich, Peri-LN:}\quad x \leftarrow x + M(f(N(x))), \qquad\qquad \text{output norm:}\quad x \leftarrow x + N(f(x)).$$
 
-A norm after the sublayer gives each write the size of the norm's gain, whatever the size of the sublayer's output. From an embedding of RMS 1, $S$ uncorrelated writes of RMS 1 make a stream of RMS $\sqrt{1 + S}$ (exercise 1).
+A norm after the sublayer gives each write the size of the norm's gain. From an embedding of RMS 1, $S$ uncorrelated writes of RMS 1 make a stream of RMS $\sqrt{1 + S}$ (exercise 1).
 
-- **Sandwich** comes from CogView, against overflow in half precision ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)). Our streams do not come near overflow (first card). `09-sandwich-earns-its-bytes` compares its loss with Pre-Norm's.
+- **Sandwich** was introduced in CogView to prevent overflow in half precision ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)). Our streams do not come near overflow (first card). The card `09-sandwich-earns-its-bytes` compares its loss with Pre-Norm's.
 - **Peri-LN** ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) adds a norm on the embedding. It is said to limit two things that grow with depth under Pre-Norm: the variance and, with it, massive activations. Massive activations are out of range: a token's largest entry is at most $\sqrt d$ times that token's RMS, and $\sqrt{32} < 6$. (The cards divide by the RMS of all tokens.)
-- **OLMo 2** ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) normalizes the sublayers' writes, which its report calls *reordered norm*, and queries and keys over their whole width. Nothing divides the stream, so it is not a Post-Norm recipe. Summaries of its report say that neither change alone was enough.
+- **OLMo 2** ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) normalizes the sublayers' writes, which its report calls *reordered norm*, and queries and keys over their whole width. No norm divides the stream itself, so OLMo 2 is not a Post-Norm recipe. Summaries of its report say that neither change alone was enough.
 
 We compare streams, then losses, at tuned learning rates:
 """
@@ -493,13 +493,13 @@ race("C-olmo-2-below-pre", f"{olmo}, which asks for stability, not for a lower l
 
 # %% [markdown]
 r"""
-Peri-LN's stream starts smaller than Pre-Norm's, because of the norm on the embedding, and it grows less. With each recipe at its tuned learning rate, Peri-LN's largest entry is smaller relative to its stream. In the preliminary evaluations, with both recipes at the same rate, we do not see this (the card's control). Sandwich differs from Pre-Norm only in the norms after its sublayers, and both use the same rate. These norms about halve the growth, though Sandwich's stream starts from a larger embedding and becomes a little larger than Peri-LN's ([figure](C_zoo.ipynb#streams-block-by-block)).
+Peri-LN's stream starts smaller than Pre-Norm's, because of the norm on the embedding, and it grows less. With each recipe at its tuned learning rate, Peri-LN's largest entry is smaller relative to its stream than Pre-Norm's. In the preliminary evaluations, with both recipes at the same rate, we do not see this (the card's control). Sandwich differs from Pre-Norm only in the norms after its sublayers, and both use the same rate. These norms about halve the growth, though Sandwich's stream starts from a larger embedding and becomes a little larger than Peri-LN's ([figure](C_zoo.ipynb#streams-block-by-block)).
 
-A lower loss does not follow. Sandwich and Peri-LN read the stream through a norm, which is invariant to its size, whereas output norms and OLMo 2 read it as it is. The final streams of output norms and OLMo 2 are smaller than Pre-Norm's, too; the recipe with output norms has a lower learning rate than Pre-Norm.
+Smaller streams do not imply a lower loss, and OLMo 2's loss is higher than Pre-Norm's. In Sandwich and Peri-LN, sublayers read the stream through a norm, which is invariant to the stream's size, whereas with output norms and in OLMo 2 they read it as it is. The final streams of output norms and OLMo 2 are smaller than Pre-Norm's, too; the recipe with output norms uses a lower learning rate than Pre-Norm.
 
 ## Gemma's two answers to large logits
 
-Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) is Sandwich with gains [written $1 + w$](D_numbers.ipynb#how-a-gain-is-stored) and two soft caps, $\ell \leftarrow c\tanh(\ell/c)$, with $c = 50$ for attention logits and $c = 30$ for output logits. It has *no* QK-Norm. Gemma 3 ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786)) has QK-Norm in place of the cap on attention logits and, as we build it, no cap on output logits either. (Both have norms before and after each sublayer, as Peri-LN has, but not its norm on the embedding.) Is there anything to cap? We recorded the largest attention logit of every recipe. It exceeds 50 in many recipes, but never with norms on queries and keys:
+Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) is Sandwich with gains [written $1 + w$](D_numbers.ipynb#how-a-gain-is-stored) and two soft caps, $\ell \leftarrow c\tanh(\ell/c)$, with $c = 50$ for attention logits and $c = 30$ for output logits. It has *no* QK-Norm. Gemma 3 ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786)) has QK-Norm in place of the cap on attention logits and, as we build it, no cap on output logits either. (Both have norms before and after each sublayer, as Peri-LN has, but not its norm on the embedding.) We recorded the largest attention logit of every recipe. It exceeds 50 in many recipes, but never with norms on queries and keys:
 """
 
 
@@ -560,7 +560,7 @@ if "gemma2" in runs:
 
 # %% [markdown]
 r"""
-At size S Gemma 3's loss is lower than Pre-Norm's. It is also lower than Gemma 2's, a verdict that depends on one run. We cannot distinguish it from that of QK-Norm alone, so we detect no effect of Gemma 3's output norms. We had been nearly sure that Gemma 2's stream grows at most half as much as Pre-Norm's. The interval only just reaches one half, and in the preliminary evaluation, with five seeds at a different rate, the ratio was above one half. The ratio depends on the size of the embedding, which both models learn freely, and therefore also on the learning rate: at Pre-Norm's rate it is about one half (next table).
+At size S Gemma 3's loss is lower than Pre-Norm's. It is also lower than Gemma 2's, but this verdict depends on one run. We cannot distinguish Gemma 3's loss from QK-Norm's, so we detect no effect of its output norms. We had been nearly sure that Gemma 2's stream grows at most half as much as Pre-Norm's. The interval only just includes one half, and in the preliminary evaluation, with five seeds at a different rate, the ratio was above one half. The ratio depends on the size of the embedding, which both models learn freely, and therefore also on the learning rate: at Pre-Norm's rate it is about one half (next table).
 
 Losses can be compared at tuned rates. Logits and streams cannot, because both grow with the rate, and the search gave capped recipes different rates from those of their uncapped partners. So we trained the capped recipes at their partners' rates, too. Gemma 2 and Sandwich then differ in the caps and a little in $\epsilon$ ($10^{-6}$ in Gemma's norms, $1.2\cdot10^{-7}$ in others).
 """
@@ -678,12 +678,12 @@ race("C-qk-norm-below-the-soft-cap", "this book, a forecast")
 r"""
 At equal learning rates we detect no effect of caps on the largest attention logit, and Gemma 2's stream grows as Sandwich's does, so the earlier differences came from the rates. The cap on output logits does take effect: before the cap the largest output logits exceed it, and so do those of models without such a cap.
 
-At *ten times* the best rate a cap lowers the loss, and QK-Norm lowers it more (`04-soft-cap-helps-too`, `04-qk-norm-beats-the-soft-cap`). At tuned rates we detect no effect of a cap, in either direction. QK-Norm's mean loss is lower than that of Pre-Norm with a cap, but the interval of the difference begins just below 0. With QK-Norm a logit is at most $g_q g_k\sqrt{d_k}$, with $g$ the largest gains, so a cap changes logits much only where gains are large.
-[Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682) report, for 830 million parameters, that QK-Norm and a cap together tolerate a higher rate, which is out of range here.
+At *ten times* the best rate a cap lowers the loss, and QK-Norm lowers it more (`04-soft-cap-helps-too`, `04-qk-norm-beats-the-soft-cap`). At tuned rates we detect no effect of a cap. In a preliminary evaluation QK-Norm's loss is lower than that of Pre-Norm with a cap, but the interval of the difference only just excludes 0. With QK-Norm a logit is at most $g_q g_k\sqrt{d_k}$, where $g_q$ and $g_k$ are the largest gains, so a cap changes logits much only where gains are large.
+[Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682) report that with 830 million parameters QK-Norm and a cap together tolerate a higher rate; this is out of range here.
 
 ## Logits held, and another instability
 
-What helps a run that is unstable although its attention logits are under control? At a learning rate of `0.0316`, more than five times its best, Post-Norm learns pairs of letters during warm-up, forgets them, and returns to the unigram baseline. We train it at this rate with and without norms on queries and keys, and KEEL *without* them. Compared with Post-Norm, KEEL has a heavier skip, a norm inside the branch, and a first attention sublayer that is Pre-Norm.
+What helps a run that is unstable although its attention logits are under control? At a learning rate of `0.0316`, more than five times its best rate, Post-Norm learns letter-pair frequencies during warm-up, forgets them, and returns to the unigram baseline. We train it at this rate with and without norms on queries and keys, and KEEL *without* them. Compared with Post-Norm, KEEL has a heavier skip, a norm inside the branch, and a first attention sublayer that is Pre-Norm.
 """
 
 # %%
@@ -781,7 +781,7 @@ top = warm.values(MEASURES["largest logit"])
 (warm.measure("test.loss") - calm).claim(
     "C-another-instability-remains",
     "> 0",
-    "QK-Norm has a higher test loss at a learning rate of 0.1 than at a tenth of that rate, 0.01.",
+    "QK-Norm has a higher test loss at a learning rate of 0.1 than at 0.01.",
     found="At a learning rate of 0.1, QK-Norm's test loss is {mean:.3f} nats higher than at 0.01. At 0.1, the largest attention logits of the runs are between {least:.0f} and {top:.0f}.",
     source="“Layer normalization, an article”: logits controlled, another instability; arXiv 2410.16682",
     beside={"least": min(top), "top": max(top)},
@@ -789,15 +789,15 @@ top = warm.values(MEASURES["largest logit"])
 
 # %% [markdown]
 r"""
-In the first case, norms on queries and keys remove a part of Post-Norm's excess loss over KEEL, but not all of it. (Whether at least 0.3 nats remain is undecided.) Logits are then small, and early blocks attend almost evenly, so small logits alone do not remove the rest. KEEL, with larger logits, does not fail at this rate, which is nearer to its best rate. We cannot say whether KEEL escapes the same problem or a different one.
+In the first case, norms on queries and keys remove part of Post-Norm's excess loss over KEEL, but not all of it. (Whether at least 0.3 nats remain is undecided.) Logits are then small, and early blocks attend almost evenly, so small logits alone do not remove the rest. KEEL, with larger logits, does not fail at this rate, which is nearer to its best rate. We cannot say whether KEEL escapes the same problem or a different one.
 
-In the second case the logits are not held at 50 either, and the criterion requires only that a learning rate ten times higher raise the loss somewhat. That is no evidence for what the article says.
+In the second case the logits exceed 50, and the criterion requires only that a tenfold learning rate raise the loss somewhat. So this case is no evidence for the article's statement.
 
 ## Against idle late blocks
 
 $$\text{LNS:}\quad x \leftarrow x + f\big(N(x)/\sqrt\ell\big), \qquad\qquad \text{ResiDual:}\quad x \leftarrow N(x + f(x)),\;\; r \leftarrow r + f(x),\;\; \text{output reads } x + N(r).$$
 
-Mix-LN makes the first quarter of the blocks Post-Norm and the rest Pre-Norm. Of six blocks, only the first is Post-Norm. All three recipes address the same problem: the deeper a Pre-Norm block, the larger the stream relative to its write, until late blocks can be removed unnoticed
+Mix-LN makes the first quarter of the blocks Post-Norm (of six blocks, only the first) and the rest Pre-Norm. All three recipes address the same problem: the deeper a Pre-Norm block, the larger the stream relative to its write, until late blocks can be removed with little effect
 ([Li et al., 2025](https://arxiv.org/abs/2412.13795); [Sun et al., 2025](https://arxiv.org/abs/2502.05795); [Xie et al., 2023](https://arxiv.org/abs/2304.14802)). We removed the blocks of trained models one at a time. Removing late Pre-Norm blocks costs less than removing late Post-Norm blocks (`02-late-pre-blocks-are-cheaper-to-remove`), yet none is idle:
 """
 
@@ -869,7 +869,7 @@ compare("lns", "growth").claim(
         "its": measure(its, "growth"),
         "other": measure(other, "growth"),
         "share": (look("lns", "residual-rms")[-1] / look("pre", "residual-rms")[-1]) ** 2,
-        "control": f"against Pre-Norm from LNS' weights, {same}: {grown:+.1f}",
+        "control": f"against Pre-Norm with LNS' initial weights, {same}: {grown:+.1f}",
     },
 )
 race("C-lns-below-its-weights", "this book, a forecast")
@@ -893,11 +893,11 @@ plots.table(
 
 # %% [markdown]
 r"""
-**LNS** has a lower loss than Pre-Norm (`10-lns-ahead-of-pre`), but its late blocks matter *less*, by their share and in nats. Its paper also leaves output matrices unshrunk. Compared with Pre-Norm from our weights, LNS' stream is *larger* after all blocks but the last. Compared with Pre-Norm from LNS' weights, at the same rate, it is larger only after the first two blocks, and far smaller at the end, as in the paper. In Pre-Norm trained from LNS' weights the late blocks still matter, and so far its loss is higher than that of LNS (card). So neither effect comes from the weights alone.
+**LNS** has a lower loss than Pre-Norm (`10-lns-ahead-of-pre`), but its late blocks matter *less*, both as a share and in nats. Its paper also initializes output matrices without shrinking them. Compared with Pre-Norm trained from our initial weights, LNS' stream is *larger* after all blocks but the last. Compared with Pre-Norm trained from LNS' weights, at the same rate, it is larger only after the first two blocks, and far smaller at the end, as in the paper. In Pre-Norm trained from LNS' weights the late blocks still matter, and so far its loss is higher than that of LNS (card). So neither effect comes from the weights alone.
 
-**Mix-LN**'s late blocks have a share that we cannot distinguish from Pre-Norm's. Of its early blocks, removing the first costs little and removing the second costs much. At tuned rates its gradients are more even, as its paper says. If both recipes have the same rate, with five seeds, we do not see this (the card's control). We detect no lower loss. Both papers speak of twelve blocks and more.
+**Mix-LN**'s late blocks have a share that we cannot distinguish from Pre-Norm's. Of its early blocks, removing the first costs little and removing the second costs much. At tuned rates its gradients are more even, as its paper says. If both recipes have the same rate, with five seeds, we do not see this (the card's control). We detect no lower loss. Both papers are about models of twelve or more blocks.
 
-LNS' abstract says that Pre-Norm's variance grows exponentially. The paper's bounds say less: it grows at least as $L$ and at most as $e^L$, from $\sigma_\ell^2 = \sigma_1^2\prod_{k<\ell}(1 + 1/\sigma_k)$, equation 6. We iterate this recursion from $\sigma_1 = 1$:
+LNS' abstract says that Pre-Norm's variance grows exponentially. The bounds that the paper derives from its equation 6, $\sigma_\ell^2 = \sigma_1^2\prod_{k<\ell}(1 + 1/\sigma_k)$, say less: the variance grows at least as $L$ and at most as $e^L$. We iterate this recursion from $\sigma_1 = 1$:
 """
 
 # %%
@@ -909,7 +909,7 @@ exact(sigmas[-1] ** 2 / len(sigmas) ** 2, tolerance=0.001).claim(
     "C-lns-recursion-is-a-square",
     "in [0.24, 0.26]",
     "By the recursion in the LNS paper, the variance of Pre-Norm's stream grows as a quarter of the square of the depth.",
-    found="The recursion gives a variance of {k:.3f} L² after L = 1,000 blocks and of {mean:.4f} L² after a million blocks.",
+    found="The LNS paper's recursion gives Pre-Norm's stream a variance of {k:.3f} L² after L = 1,000 blocks and of {mean:.4f} L² after a million blocks.",
     source="against “exponentially” in the abstract of Sun et al. 2025, arXiv 2502.05795; equation 6",
     beside={"k": sigmas[999] ** 2 / 1000**2},
 )
@@ -918,7 +918,7 @@ exact(sigmas[-1] ** 2 / len(sigmas) ** 2, tolerance=0.001).claim(
 r"""
 This growth is not exponential.
 
-**ResiDual**'s loss is lower than Post-Norm's and not distinguishable from Pre-Norm's (cards above). Its argument is about depth. So we leave out the last block of untrained models: how far does the vector before the output matrix move, as a share of its length? We have no such measure for trained models, because a removed block would have to be taken out of both streams.
+**ResiDual**'s loss is lower than Post-Norm's and not distinguishable from Pre-Norm's (cards above). The argument for ResiDual is about depth. So we leave out the last block of untrained models and measure how far the vector before the output matrix moves, relative to its length. We have no such measure for trained models, because a removed block would have to be taken out of both streams.
 """
 
 
@@ -958,11 +958,11 @@ r"""
 
 $$\text{Admin: } N(\omega\odot x + f(x)), \quad \text{B2T: } N(e + x + f(x)), \quad \text{KEEL: } M(\alpha x + f(N(x))), \quad \text{RealFormer: } N(x + f(x)).$$
 
-Post-Norm's identity path loses a factor $1/\sqrt2$ at each sublayer that writes as much as it reads. Three recipes make the skip heavier. **Admin** ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) multiplies it by $\omega$, which is measured once and then learned;
+Post-Norm's identity path is multiplied by $1/\sqrt2$ at each sublayer that writes as much as it reads. Three recipes make the skip heavier. **Admin** ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) multiplies the skip by $\omega$, which is measured once and then learned;
 [Placements](placements.md) shows that Admin begins as Pre-Norm does. **B2T** ([Takase et al., 2023](https://arxiv.org/abs/2206.00330)) adds the block's input $e$ once more before its last norm. **KEEL** ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895)) multiplies the skip by
 $\alpha = S$, the number of sublayers, and has a norm inside the branch. Its first attention is Pre-Norm, and its first feed-forward has $\alpha = 1$. **RealFormer** ([He et al., 2021](https://arxiv.org/abs/2012.11747)) leaves the stream as it is and adds each block's attention logits to those of the next block.
 
-At `0.0316` ([the table](C_zoo.ipynb#the-table), one seed each) Post-Norm, DeepNorm and RealFormer have the loss of the unigram baseline. KEEL and B2T reach a lower loss than trigram counts. (This book compares only losses below that level.) ResiDual and Admin do not. The cards compare losses at tuned rates (BLEU scores translations, WMT is a set of them):
+At a learning rate of `0.0316` ([the table](C_zoo.ipynb#the-table), one seed each) Post-Norm, DeepNorm and RealFormer have the loss of the unigram baseline. KEEL and B2T reach a lower loss than trigram counts; ResiDual and Admin do not. (This book compares only losses below that level.) The cards compare losses at tuned rates (BLEU scores translations; WMT is a set of them):
 """
 
 # %%
@@ -1001,19 +1001,19 @@ plots.table(
 
 # %% [markdown]
 r"""
-We cannot distinguish Admin or B2T from Post-Norm. KEEL's loss is higher than Pre-Norm's. The losses of RealFormer and DeepNorm are higher than Post-Norm's, DeepNorm's by less (table, `10-realformer-ends-below-post`). DeepNorm starts from Xavier's rule, unlike our Post-Norm. If Post-Norm, too, starts from Xavier's rule, its loss is higher than DeepNorm's (the difference is printed above). RealFormer's largest logit grows from block to block, as a running sum may. But Pre-Norm's largest logit grows as well, and that of output norms grows most, without any sum.
+We cannot distinguish Admin or B2T from Post-Norm. KEEL's loss is higher than Pre-Norm's. The losses of RealFormer and DeepNorm are higher than Post-Norm's, and DeepNorm's is only a little higher (table, `10-realformer-ends-below-post`). DeepNorm starts from Xavier's rule, unlike our Post-Norm; if both do, Post-Norm's loss is higher than DeepNorm's (the difference is printed above). RealFormer's largest logit grows from block to block, as a running sum can. But Pre-Norm's largest logit grows as well, and with output norms it grows most, although neither recipe sums logits.
 
 Admin, B2T and KEEL are made for depths at which Post-Norm fails outright. At six blocks and its tuned rate Post-Norm does not fail, so their main promise is out of range.
 
 ### DeepNorm's four constants
 
-DeepNorm is $x \leftarrow N(\alpha x + f(x))$, with the weights of values, outputs and feed-forward layers drawn $\beta$ times as large ([Wang et al., 2024](https://arxiv.org/abs/2203.00555)). The published model of 1,000 layers translates, so it has an encoder of $N$ layers and a decoder of $M$. A decoder layer has *three* sublayers; the third
+DeepNorm is $x \leftarrow N(\alpha x + f(x))$, with the weights of values, outputs and feed-forward layers drawn $\beta$ times as large ([Wang et al., 2024](https://arxiv.org/abs/2203.00555)). The published model of 1,000 layers is for translation, so it has an encoder of $N$ layers and a decoder of $M$. A decoder layer has *three* sublayers; the third
 reads the encoder. With $3M$ sublayers in place of $2N$, [step 4](05_deepnorm.ipynb#step-4-the-condition-and-a-choice) of chapter 05, which derives both constants for one stack, gives $3M\cdot2\beta_d^2/\alpha_d^2 = 1$: $\alpha_d = (3M)^{1/4}$, $\beta_d = (12M)^{-1/4}$. Changes of the encoder arrive through $M$ such
 sublayers, each a branch of size $vw = \beta_d^2$ that the norm divides by $\alpha_d$. Together these sublayers multiply a change by $M\beta_d^2/\alpha_d = M^{1/4}/(\sqrt{12}\,3^{1/4})$, and the encoder's sum, multiplied by this factor, must be 1:
 
 $$2N\cdot\frac{2\beta_e^2}{\alpha_e^2}\cdot\frac{M^{1/4}}{\sqrt{12}\,3^{1/4}} = 1.$$
 
-All other pairs of constants have the product $\alpha\beta = 1/\sqrt2$. With $\beta_e = 1/(\sqrt2\,\alpha_e)$ the equation says $\alpha_e^4 = 0.439\,NM^{1/4}$. So
+All other pairs of constants have the product $\alpha\beta = 1/\sqrt2$. With $\beta_e = 1/(\sqrt2\,\alpha_e)$ the equation becomes $\alpha_e^4 = 0.439\,NM^{1/4}$. So
 
 $$\alpha_e = 0.81\,(N^4M)^{1/16}, \qquad \beta_e = 0.87\,(N^4M)^{-1/16}.$$
 """
@@ -1025,7 +1025,7 @@ exact(max(abs(front[0] - 0.81), abs(front[1] - 0.87)), tolerance=0.001).claim(
     "C-encoder-constants-follow",
     "< 0.005",
     "The published constants of DeepNorm's encoder follow from the derivation for one stack, applied to an encoder and a decoder.",
-    found="We derive the factors {alpha:.4f} and {beta:.4f}, which differ from the published ones by at most {mean:.4f}.",
+    found="For DeepNorm's encoder, we derive the factors {alpha:.4f} and {beta:.4f}, which differ from the published ones by at most {mean:.4f}.",
     source="Wang et al. 2024, arXiv 2203.00555, the table beside Figure 2",
     published="0.81 (N⁴M)^(1/16) and 0.87 (N⁴M)^(−1/16)",
     beside={"alpha": front[0], "beta": front[1]},
@@ -1043,12 +1043,12 @@ exact(
 
 # %% [markdown]
 r"""
-So this model has four constants, and $(2\cdot1000)^{1/4}$ is none of them. One step is not exact: the encoder's *gradient* returns through the same $M$ sublayers, so by step 3 of chapter 05 the sum should contain the square of the factor $0.219\,M^{1/4}$. The factor is 1 at $M = 432$. For a smaller $M$ the published constants are more cautious than the condition demands, and for a larger $M$ they are a little bolder.
+So this model has four constants, and $(2\cdot1000)^{1/4}$ is not one of them. One step is not exact: the encoder's *gradient* returns through the same $M$ sublayers, so by step 3 of chapter 05 the sum should contain the square of the factor $0.219\,M^{1/4}$. The factor is 1 at $M = 432$. For a smaller $M$ the published constants are more cautious than the condition demands, and for a larger $M$ they are a little bolder.
 
 ## Norms inside the branch
 
 **NormFormer** ([Shleifer et al., 2021](https://arxiv.org/abs/2110.09456)) adds a norm after attention, one before the last matrix of the feed-forward layer, a gain for each head and, in small models, a factor $\lambda$ on the skip. Its paper finds that under Pre-Norm early layers get larger gradients than late ones.
-**Sub-LN** ([Wang et al., 2022](https://arxiv.org/abs/2210.06423)) has a norm before the last matrix of both sublayers, and initial weights that grow as $\sqrt{\ln 2N}$ for $N$ blocks, so that one recipe serves text, images and speech. We compare gradients and losses with Pre-Norm's:
+**Sub-LN** ([Wang et al., 2022](https://arxiv.org/abs/2210.06423)) has a norm before the last matrix of both sublayers, and initial weights proportional to $\sqrt{\ln 2N}$ for $N$ blocks, so that one recipe serves text, images and speech. We compare gradients and losses with Pre-Norm's:
 """
 
 # %%
@@ -1062,7 +1062,7 @@ measure(runs["pre"], "first/last").tuned().claim(
     beside={
         "start": average_ratio("pre", 0),
         "later": average_ratio("pre", -2),
-        "second value": "step 20, where they lean to the last; with twelve blocks as with six",
+        "second value": "step 20, where the last block's gradient is larger; twelve blocks behave as six do",
     },
 )
 
@@ -1085,11 +1085,11 @@ race("C-sub-ln-below-pre", "Wang et al. 2022, arXiv 2210.06423")
 
 # %% [markdown]
 r"""
-Under Pre-Norm the first block gets the larger gradient only after step 20. Under NormFormer it does so from the start, as under other recipes with a norm on attention's write ([gradients](C_zoo.ipynb#gradients-first-block-over-last)). Sandwich differs from Pre-Norm only in such norms. Our measure may not be the paper's. NormFormer's loss is not distinguishable from Pre-Norm's. Sub-LN's loss is higher, a verdict that depends on one seed. We did not test whether uneven gradients cost anything under Adam. `labkit` applies the gain for each head before the output matrix, as NormFormer's paper does; the paper's code applies it after.
+Under Pre-Norm the first block gets the larger gradient only after step 20. Under NormFormer it does so from the start, as under other recipes with a norm on attention's write ([gradients](C_zoo.ipynb#gradients-first-block-over-last)). Sandwich, one of them, differs from Pre-Norm only in such norms. Our measure may differ from the paper's. In preliminary evaluations NormFormer's loss is not distinguishable from Pre-Norm's, and Sub-LN's is higher. We did not test whether uneven gradients do any harm under Adam. `labkit` applies the gain for each head before the output matrix, as NormFormer's paper does; the paper's code applies it after.
 
 ## First blocks
 
-HybridNorm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) normalizes queries, keys and values in place of attention's input, so its first block reads embeddings as they are. The paper tries a Pre-Norm first block (HybridNorm\*), a QKV-Pre first block (First-QKV-Pre), and a norm on the embedding (EmbedNorm). The first two help there, and EmbedNorm does not. We cannot distinguish the last two from HybridNorm. Our embeddings start with RMS 1, so there may be little to repair. Chapter 06 tries small embeddings.
+HybridNorm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) normalizes queries, keys and values in place of attention's input, so its first block reads embeddings as they are. The paper tries a Pre-Norm first block (HybridNorm\*), a QKV-Pre first block (First-QKV-Pre), and a norm on the embedding (EmbedNorm). The first two help there, and EmbedNorm does not. In preliminary evaluations we cannot distinguish the last two from HybridNorm. Our embeddings start with RMS 1, so there may be little to repair. Chapter 06 tries small embeddings.
 """
 
 # %%
@@ -1101,7 +1101,7 @@ race("C-embed-norm-below-hybrid", f"against {zhuo}, where it does not help")
 r"""
 ## Xiong's lemma and theorem
 
-[Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) study untrained stacks: one head, all matrices $d\times d$ from $\mathcal N(0, 1/d)$, ReLU, normal inputs, and queries and keys of zero, so that attention is a plain mean.
+[Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) study untrained stacks with one head, ReLU and normally distributed inputs. All matrices are $d\times d$ and drawn from $\mathcal N(0, 1/d)$, except that queries and keys are zero, so attention is a plain mean.
 
 - **Lemma 2.** The sum before the last norm of a Post-Norm block has $\mathbb E\|x\|^2 = \tfrac32 d$. After $l$ Pre-Norm blocks $(1 + \tfrac l2)\,d \le \mathbb E\|x_l\|^2 \le (1 + \tfrac{3l}2)\,d$.
 - **Theorem 1.** For $L$ blocks, the gradient of the last feed-forward matrix is at most of the order of $d\sqrt{\ln d}$ under Post-Norm and of $d\sqrt{\ln d/L}$ under Pre-Norm.
@@ -1182,7 +1182,7 @@ computed(np.mean(summed["Post-Norm"], axis=1)).claim(
     "C-xiong-lemma-post",
     "in [1.4, 1.6]",
     "At initialization, the sum before the last norm of a Post-Norm block has a mean squared length of 3/2 d, where d is the width.",
-    found="Averaged over twelve blocks, the mean squared length of the sum before the last norm of a Post-Norm block is {mean:.3f} d.",
+    found="Averaged over twelve blocks, the mean squared length of the sum before the last norm of a Post-Norm block is {mean:.3f} d, where d is the width.",
     source=f"{xiong}, Lemma 2",
     predicted=1.5,
 )
@@ -1190,7 +1190,7 @@ computed([(of[-1] - 1) / len(of) for of in summed["Pre-Norm"]]).claim(
     "C-xiong-lemma-pre",
     "in [0.5, 1.5]",
     "At initialization, the squared length of Pre-Norm's stream grows on average by d/2 to 3/2 d per block, where d is the width.",
-    found="Over twelve blocks, the squared length of Pre-Norm's stream grows by {mean:.2f} d per block.",
+    found="Over twelve blocks, the squared length of Pre-Norm's stream grows by {mean:.2f} d per block, where d is the width.",
     source=f"{xiong}, Lemma 2",
     predicted=1.0,
 )
@@ -1217,11 +1217,11 @@ computed(slopes["Pre-Norm"]).claim(
 
 # %% [markdown]
 r"""
-Sizes are as the lemma says, and gradients change with the depth as the bounds do, except for a small rise under Post-Norm. The bounds are for one matrix at initialization. They do not say why Post-Norm needs warm-up ([Suspect 3](02_pre_and_post_norm.ipynb#suspect-3-large-gradients-in-the-last-layer)).
+Sizes agree with the lemma, and gradients change with the depth as the bounds do, except for a small rise under Post-Norm. The bounds are for one matrix at initialization. They do not say why Post-Norm needs warm-up ([Suspect 3](02_pre_and_post_norm.ipynb#suspect-3-large-gradients-in-the-last-layer)).
 
 ## A uniform offset
 
-Each of four channels contains a $1$, and every sublayer writes $0.5$ into each of them. LayerNorm subtracts the mean, so Post-Norm gives $N(1.5\cdot\mathbf 1) = \mathbf 0$, then $N(0.5\cdot\mathbf 1) = \mathbf 0$. Pre-Norm adds: $1.5$, then $2$. So, says “Layer normalization, an article”, Post-Norm resets the offset and Pre-Norm's running sum keeps it. We add a final norm, and also try RMSNorm:
+Each of four channels contains a $1$, and every sublayer writes $0.5$ into each of them. LayerNorm subtracts the mean, so Post-Norm gives $N(1.5\cdot\mathbf 1) = \mathbf 0$, then $N(0.5\cdot\mathbf 1) = \mathbf 0$. Pre-Norm adds the writes up: $1.5$, then $2$. According to “Layer normalization, an article”, Post-Norm therefore resets the offset, whereas Pre-Norm's running sum keeps it. We add a final norm, and also try RMSNorm:
 """
 
 
@@ -1288,7 +1288,7 @@ With LayerNorm, Pre-Norm's stream carries the offset and no part of the model ca
 
 ## The article's own examples
 
-“Layer normalization, an article” shows its blocks on small numbers: one fixed update, two factors multiplied over twelve blocks, and stacks of six feed-forward blocks that differ in the position of the norm, with their losses and the gradient of each block's first matrix. We compute all these numbers again, from seed 0 as the article does. We also compare a block's Jacobian, which the article and *Transformer Anatomy* write as $J_N(I + J_F)$ for a norm after the addition and as $I + J_F J_N$ for a norm before the branch, with autograd's.
+“Layer normalization, an article” illustrates its blocks with small examples: one fixed update, two factors multiplied over twelve blocks, and stacks of six feed-forward blocks that differ in the position of the norm, with their losses and the gradient of each block's first matrix. We recompute all these numbers, from seed 0 as the article does. We also check a block's Jacobian against autograd's. The article and *Transformer Anatomy* write it as $J_N(I + J_F)$ for a norm after the addition and as $I + J_F J_N$ for a norm before the branch.
 """
 
 
@@ -1333,8 +1333,8 @@ twelve = {first: measure_stack(first, 12)[1:] for first in (True, False)}
 exact(max(abs(a - b) for a, b in zip(ours, theirs, strict=True)), tolerance=0.0005).claim(
     "C-printed-examples-hold",
     "< 0.0006",
-    "The printed examples of “Layer normalization, an article” agree with its definitions of both blocks.",
-    found="The article's {count} printed numbers differ from ours by at most {mean:.4f}. In twelve blocks, the last gradient is {pre:.2f} times the first under Pre-Norm and {post:.2f} times the first under Post-Norm.",
+    "The numbers printed in “Layer normalization, an article” follow from its definitions of a Pre-Norm block and a Post-Norm block.",
+    found="Computed again, the {count} numbers of the examples in “Layer normalization, an article” differ from the printed ones by at most {mean:.4f}. With twelve untrained blocks, the gradient of the last block's first matrix is {pre:.2f} times as large as the first block's under Pre-Norm and {post:.2f} times as large under Post-Norm.",
     source="“Layer normalization, an article”, l. 110–127, 161–175 and 268–324",
     beside={
         "count": len(theirs),
@@ -1356,14 +1356,14 @@ found = {"post": slope(lambda x: norm(x + branch(x)), token), "pre": slope(lambd
 exact(max((written[name] - found[name]).abs().max() for name in written), tolerance=1e-12).claim(
     "C-block-jacobians",
     "< 1e-12",
-    "A block's Jacobian is J_N (I + J_F) if the norm comes after the addition, and I + J_F J_N if the norm comes before the branch.",
-    found="The two printed Jacobians of a block differ from those of autograd by at most {mean:.0e}.",
+    "If J_N is the Jacobian of a block's norm and J_F that of its branch, the block's Jacobian is J_N (I + J_F) with the norm after the addition, and I + J_F J_N with the norm before the branch.",
+    found="The two printed Jacobians of a block, J_N (I + J_F) with the norm after the addition and I + J_F J_N with the norm before the branch, differ from autograd's by at most {mean:.0e}.",
     source="Transformer Anatomy, part 7, l. 134–172; “Layer normalization, an article”, l. 140–160",
 )
 
 # %% [markdown]
 r"""
-At initialization, with six blocks, neither profile of gradients tells us which stack trains ([chapter 02](02_pre_and_post_norm.ipynb)).
+At initialization, with six blocks, neither profile of gradients shows which stack can be trained ([chapter 02](02_pre_and_post_norm.ipynb)).
 
 ## Vanishing gradients and fine-tuning
 
@@ -1382,7 +1382,7 @@ measure(runs["post"], "first/last").tuned().claim(
         "deep": average_ratio("post", on=deep),
         "start": average_ratio("post", 0),
         "later": average_ratio("post", -2),
-        "second value": "steps 1 and 20, where they are even; twelve blocks, where they lean more",
+        "second value": "steps 1 and 20, where both gradients are about equal; twelve blocks, where they differ more",
     },
 )
 
@@ -1411,11 +1411,11 @@ exact(far[torch.optim.Adam], tolerance=0.001).claim(
 
 # %% [markdown]
 r"""
-At the start the gradients are even. By step 100 the first block's gradient is smaller than the last one's, and with twelve blocks even more so, but it does not vanish. The second statement is hard to reconcile with the preceding paragraph of the survey: under Adam a weight moves about as far whatever the size of its gradient, as long as the gradient is far above Adam's $\epsilon$ (the survey says: above the random error). The card shows this for a factor that is the same at every step. (If the whole gradient is clipped, the factor is the same for all layers, but not at every step.) So small gradients alone spare no layer under Adam. The third statement is out of range: no run of this book continues from another run's weights.
+At the start the gradients are even. By step 100 the first block's gradient is smaller than the last one's, and with twelve blocks the difference is larger, but the gradient does not vanish. The second statement is hard to reconcile with the preceding paragraph of the survey: under Adam a weight moves about as far whatever the size of its gradient, as long as the gradient is far above Adam's $\epsilon$ (the survey says: above the random error). The card shows this for a factor that is the same at every step. (If the whole gradient is clipped, the factor is the same for all layers, but not at every step.) So small gradients alone spare no layer under Adam. The third statement is out of range: no run of this book continues from another run's weights.
 
 ## What is not here
 
-Other chapters treat DeepNorm in a single stack and GLM-130B's constants with square roots ([chapter 05](05_deepnorm.ipynb#derivation)), QK-Norm and its largest rates ([04](04_qk_norm.ipynb#each-at-its-own-rate)), warm-up ([02](02_pre_and_post_norm.ipynb#what-warm-up-does)), Dynamic Tanh ([07](07_dynamic_tanh.ipynb)), nGPT ([08](08_ngpt.ipynb)), HybridNorm ([06](06_hybridnorm.ipynb) and [appendix E](E_hybridnorm.ipynb)), and the ranking of recipes ([10](10_choosing_a_norm.ipynb)). We did not measure spikes, updates under Admin, KEEL's changes one by one, or most recipes with more than six blocks.
+Other chapters treat DeepNorm in a single stack and GLM-130B's constants with square roots ([chapter 05](05_deepnorm.ipynb#derivation)), QK-Norm and its largest rates ([04](04_qk_norm.ipynb#with-tuned-learning-rates)), warm-up ([02](02_pre_and_post_norm.ipynb#what-warm-up-does)), Dynamic Tanh ([07](07_dynamic_tanh.ipynb)), nGPT ([08](08_ngpt.ipynb)), HybridNorm ([06](06_hybridnorm.ipynb) and [appendix E](E_hybridnorm.ipynb)), and the ranking of recipes ([10](10_choosing_a_norm.ipynb)). We did not measure spikes, updates under Admin, KEEL's changes one by one, or most recipes with more than six blocks.
 
 ## Exercises
 
@@ -1428,7 +1428,7 @@ yours = {"six blocks": ..., "48 blocks": ..., "six, at most": ...}
 # %%
 truth = {"six blocks": 13**0.5, "48 blocks": 97**0.5, "six, at most": 13.0}
 check.answer(
-    yours, truth, name="1", hint="a block has two sublayers; squares add up, at most lengths do"
+    yours, truth, name="1", hint="a block has two sublayers; squares add up, or at most lengths do"
 )
 
 # %% [markdown]
@@ -1440,12 +1440,12 @@ For uncorrelated vectors the mean squares add up. For any vectors the triangle i
 </details>
 <details><summary>Solution</summary>
 
-Six blocks make $S = 2\cdot 6 = 12$ writes, so the RMS is $\sqrt{1 + 12} \approx 3.6$. After 48 blocks it is $\sqrt{1 + 96} \approx 9.8$. After six blocks it is at most $1 + 12 = 13$. A trained Sandwich's stream grows by less than the first of these: its embedding and its gains are no longer 1.
+Six blocks make $S = 2\cdot 6 = 12$ writes, so the RMS is $\sqrt{1 + 12} \approx 3.6$. After 48 blocks it is $\sqrt{1 + 96} \approx 9.8$. After six blocks it is at most $1 + 12 = 13$. A trained Sandwich's stream grows by less than the first of these factors: its embedding and its gains are no longer 1.
 
 </details>
 
-**2 (in code).** The identity path of a stack leaves only the factors on the skip. Post-Norm divides by $\sqrt2$ at each of $S$ sublayers that write as much as they read. KEEL's skip is multiplied by $\alpha = S$, and the sum of skip and branch is
-divided by its size, $\sqrt{\alpha^2 + 1}$. Write the product of all factors for both. (Treat KEEL's first block as if it were like the others.)
+**2 (in code).** Along the identity path of a stack, only the factors on the skip act. Post-Norm divides by $\sqrt2$ at each of $S$ sublayers that write as much as they read. KEEL's skip is multiplied by $\alpha = S$, and the sum of skip and branch is
+divided by its size, $\sqrt{\alpha^2 + 1}$. Write the product of all factors for both. (Treat KEEL's first block like the others.)
 """
 
 
@@ -1463,7 +1463,7 @@ def check_path(path):
         alpha = 1 if name == "post" else count
         given[f"{name}, {count}"] = (count, name)
         truth[f"{name}, {count}"] = float(np.prod([alpha / np.hypot(alpha, 1)] * count))
-    hint = "for Post-Norm α is 1; S factors α/√(α² + 1)"
+    hint = "for Post-Norm α is 1; multiply S factors α/√(α² + 1)"
     return check.function(path, given, truth, name="2", hint=hint)
 
 
@@ -1491,9 +1491,9 @@ assert check_path(solved_path).ok
 
 # %% [markdown]
 r"""
-KEEL's product goes to 1 with the depth, as $(1 + 1/S^2)^{-S/2} \to 1$; Post-Norm's goes to 0 exponentially.
+KEEL's product tends to 1 as the depth grows: $(1 + 1/S^2)^{-S/2} \to 1$; Post-Norm's tends to 0 exponentially.
 
-**3 (open).** LNS differs from our Pre-Norm in the factor $1/\sqrt\ell$ and in output matrices that are not shrunk. A card compares LNS with Pre-Norm from LNS' weights, each at its tuned rate. The two rates turned out to be the same. How does LNS compare at Pre-Norm's tuned rate, from our weights? Predict, then run five seeds.
+**3 (open).** LNS differs from our Pre-Norm in the factor $1/\sqrt\ell$ and in output matrices that are not shrunk. A card compares LNS with Pre-Norm trained from the same initial weights as LNS, each at its tuned learning rate (the two turned out equal). How does LNS compare with Pre-Norm at Pre-Norm's tuned rate, from our weights? Predict, then run five seeds.
 """
 
 # %% tags=["exercise"]
