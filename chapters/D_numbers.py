@@ -18,19 +18,19 @@ inference?
 | you look for | in a sentence | section |
 | --- | --- | --- |
 | the limits of each format, and which part of a norm fails there | float16 runs out of range, bfloat16 of digits, FP8 of both; an ε of $10^{-8}$ or less is 0 in float16 | [Formats](D_numbers.ipynb#what-each-format-holds) |
-| FP8 and NVFP4, with and without a norm | with one scale for all tokens, E4M3 loses the small tokens if sizes spread over five powers of ten; a norm, or a scale for each token, prevents this, and E5M2 loses little up to eight; if one channel is far larger than the others, a norm recovers at most 3 dB of the signal-to-noise ratio on average, and next to nothing in NVFP4 | [Dot products](D_numbers.ipynb#a-dot-product-in-eight-bits-and-in-four) |
-| sums of squares in float16, bfloat16, FP8 | a running sum falls short on wide tokens; averages in pairs come close | [Sums of squares](D_numbers.ipynb#the-sum-of-squares-by-width) |
-| tokens stored in FP8 | added in float32, a token of RMS 0.01 to 100 keeps its RMS in E4M3; LayerNorm's variance is too large if the mean is many standard deviations | [Stored in FP8](D_numbers.ipynb#stored-in-fp8-added-in-float32) |
-| a gain of 1, and of $1 + w$ | weight decay pulls one to 0, the other to the plain norm; in bfloat16 a gain of 1 rounds away every small update | [Gains](D_numbers.ipynb#how-a-gain-is-stored) |
-| loss scaling | at our size float16 needs none; a mean over 4,096 times the tokens would round most gradients between modules to 0 | [Loss scaling](D_numbers.ipynb#loss-scaling) |
+| FP8 and NVFP4, with and without a norm | with one scale for all tokens, E4M3 loses small tokens if their sizes span five powers of ten; a norm, or a scale for each token, prevents this; E5M2 loses little even at eight; if one channel is far larger than the others, a norm recovers at most 3 dB of the signal-to-noise ratio on average, and next to nothing in NVFP4 | [Dot products](D_numbers.ipynb#a-dot-product-in-eight-bits-and-in-four) |
+| sums of squares in float16, bfloat16, FP8 | a running sum is too small for wide tokens; averaging in pairs comes close | [Sums of squares](D_numbers.ipynb#the-sum-of-squares-by-width) |
+| tokens stored in FP8 | a token of RMS 0.01 to 100 keeps its RMS in E4M3 if its squares are added in float32; LayerNorm's variance is too large if the mean is many standard deviations | [Stored in FP8](D_numbers.ipynb#stored-in-fp8-added-in-float32) |
+| a gain of 1, and of $1 + w$ | weight decay pulls the first to 0 and the second to 1; in bfloat16 a gain of 1 rounds away every small update | [Gains](D_numbers.ipynb#how-a-gain-is-stored) |
+| loss scaling | at our size float16 needs none; with a mean over 4,096 times as many tokens, most gradients between modules would be rounded to 0 | [Loss scaling](D_numbers.ipynb#loss-scaling) |
 | which gradient overflows first | with too large a scale, that of the output matrix; the norms' gains have the largest gradients only where float16 underflows | [And the norms?](D_numbers.ipynb#and-the-norms) |
-| who uses LayerNorm, who RMSNorm | most families of decoders have RMSNorm; some families later than Llama have LayerNorm | [Who uses which norm](D_numbers.ipynb#who-uses-which-norm), [a list](D_numbers.ipynb#later-families) |
-| the price at inference | for one token, by an estimate, one kernel launch; reading LayerNorm's biases takes a negligible part of a step of a 70B model; for large tensors the price depends on the kernels | [Inference](D_numbers.ipynb#what-a-norm-costs-at-inference) |
-| training with norms in bfloat16, which the series charts | no harm on ordinary tokens; the series' chart has no source, and we did not train with norms in float16 | [chapter 03](03_rmsnorm.ipynb#no-effect-on-ordinary-activations) |
+| which models use LayerNorm, and which RMSNorm | most decoder families use RMSNorm; some families newer than Llama use LayerNorm | [Who uses which norm](D_numbers.ipynb#who-uses-which-norm), [a list](D_numbers.ipynb#later-families) |
+| the price at inference | for one token, one kernel launch (an estimate); reading LayerNorm's biases takes a negligible part of a step of a 70B model; for large tensors the price depends on the kernels | [Inference](D_numbers.ipynb#what-a-norm-costs-at-inference) |
+| training with norms in bfloat16, as in a chart of the series | no harm on ordinary tokens; the series' chart has no source, and we did not train with norms in float16 | [chapter 03](03_rmsnorm.ipynb#no-effect-on-ordinary-activations) |
 | position of ε, order of casts, $x - \mu$, $d - 1$ | discussed in other chapters | [What is not here](D_numbers.ipynb#what-is-not-here) |
 | autocast, Welford's variance | not tried | [What is not here](D_numbers.ipynb#what-is-not-here) |
 
-*The series* is *Transformer Anatomy*, part 7, whose lines the [errata](errata.md) name. The page [What a claim is](claims.md) explains the words on a card, such as *preregistered* and *weak*.
+*The series* is part 7 of *Transformer Anatomy*; the [errata](errata.md) list its mistakes by line. [What a claim is](claims.md) explains the words on a card, such as *preregistered* and *weak*.
 """
 
 # %% tags=["parameters"]
@@ -79,8 +79,8 @@ r"""
 ## What each format holds
 
 A format has $p$ significant bits and a range. $p$ counts the leading 1, which is not stored: bfloat16 has eight significant bits and stores seven of them ([Limited precision: bfloat16, float16, FP8](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8)). The rounding error is at most $2^{-p}$ of a number, as long as the number is *normal*. Smaller numbers lose digits
-one by one, and everything below half of the smallest number is 0. Everything above the largest number is infinity. E4M3 and E2M1 have
-no infinity: they saturate, so a square that is too large becomes the largest number (in E4M3 NaN, if a program asks for that). E4M3 and E5M2 are the two kinds of FP8 ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)); E2M1 is the
+one by one, and everything below half of the smallest number is 0. Everything above the largest number becomes infinity. E4M3 and E2M1 have
+no infinity: they saturate, so a square that is too large becomes the largest number (or NaN in E4M3, if a program asks for it). E4M3 and E5M2 are the two kinds of FP8 ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)); E2M1 is the
 format of NVFP4's values.
 """
 
@@ -109,7 +109,7 @@ plots.table(
 r"""
 The last three columns concern norms. A *one-pass* variance is $E[x^2] - E[x]^2$. Chapter 03 derives when this difference has no correct digits left: [Limited precision: bfloat16, float16, FP8](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8).
 
-**An ε can vanish.** The sum under the root must be a number of the format that computes it. For an all-zero token this sum is ε alone, so its output shows whether ε survives in a format:
+**An ε can vanish.** The sum under the root must be representable in the format in which it is computed. For an all-zero token this sum is ε alone, so its output shows whether ε survives in a format:
 """
 
 # %%
@@ -139,11 +139,11 @@ r"""
 
 In a matrix product we round both operands and keep the sums in float32. The **signal-to-noise ratio**
 is $10\log_{10}(\sum \text{exact}^2 / \sum \text{error}^2)$, in decibels; at 20 dB the error is a tenth of the result. Rounding to $p$ bits leaves an error of about
-$0.4\cdot2^{-p}$ of a value, whatever its size: for values spread evenly from one power of two to the next it is $2^{-p}/\sqrt6$ in root mean square. The errors of both operands add up. Signal and noise both grow with width, so their ratio stays the same. Each bit halves the error: $20\log_{10}2 = 6.02$ dB.
+$0.4\cdot2^{-p}$ of a value, whatever its size: for values spread evenly from one power of two to the next, the error's root mean square is $2^{-p}/\sqrt6$. The errors of both operands add up. Signal and noise both grow with width, so their ratio stays the same. Each bit halves the error: $20\log_{10}2 = 6.02$ dB.
 
 To use a small range well, a tensor is divided by one number so that its largest value just fits. **NVFP4** is E2M1 with a scale for each block of
-16 values, which is itself stored in E4M3, and a scale for the tensor ([NVIDIA, 2025](https://arxiv.org/abs/2509.25149)). We emulate it. Training whole models in FP8 or NVFP4 is out of
-range here: published runs have billions of parameters and GPUs whose units multiply such numbers.
+16 values, which is itself stored in E4M3, and a scale for the tensor ([NVIDIA, 2025](https://arxiv.org/abs/2509.25149)). We emulate it. We cannot train whole models in FP8 or
+NVFP4: published runs train billions of parameters on GPUs that multiply such numbers in hardware.
 """
 
 # %% tags=["mechanism"]
@@ -196,8 +196,8 @@ slope.claim(
 r"""
 ### Tokens of unlike size
 
-In a few tokens of large models single entries are up to 100,000 times as large as others ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)), so tokens can differ widely in size. We did not measure by how much our tokens differ. One scale must fit them all, and small tokens fall below the smallest number.
-RMSNorm divides each token by its RMS, so normalized operands stay at the left end of every line. One scale for each token has the same effect without a norm.
+In large models, a few tokens have entries up to 100,000 times as large as others ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)), so tokens can differ widely in size. We did not measure how much our tokens differ. One scale must fit them all, and small tokens fall below the smallest number.
+RMSNorm divides each token by its RMS, so normalized operands stay at the left end of every line in the figure. One scale for each token has the same effect without a norm.
 """
 
 # %%
@@ -208,9 +208,9 @@ held = {
 }
 plots.curves(
     by_spread,
-    xlabel="tokens differ in size by so many powers of ten",
+    xlabel="spread of the tokens' sizes (powers of ten)",
     ylabel="signal to noise (dB)",
-    caption="Signal-to-noise ratio of a product with one scale per tensor, for the worst tenth of the tokens, against the spread of their sizes in powers of ten. The largest spread at which a format loses less than 1 dB is as follows: "
+    caption="Signal-to-noise ratio of a product with one scale per tensor, for the worst tenth of the tokens, against the spread of their sizes in powers of ten. Each format loses less than 1 dB up to this spread: "
     + ", ".join(f"{way} {d}" for way, d in held.items())
     + ". NVFP4's block scales are numbers in E4M3. After a norm all tokens have the same size, so their spread is 0.",
     provenance=lab.provenance(),
@@ -252,16 +252,16 @@ mended["e4m3"].claim(
 r"""
 ### An outlier channel
 
-Now one channel is $f$ times the others in *every* token. Such a channel is an **outlier feature** ([Dettmers et al., 2022](https://arxiv.org/abs/2208.07339)). (Massive activations
-occur in few tokens instead.) Its rounding error is $f$ times as large and masks the
-ordinary channels: with $d$ of them the noise grows by $10\log_{10}(1 + f^2/d)$, in every format that can still represent both. E2M1 with one scale cannot.
+Now one channel is $f$ times as large as the others in *every* token. Such a channel is an **outlier feature** ([Dettmers et al., 2022](https://arxiv.org/abs/2208.07339)). (Massive activations, in
+contrast, occur in few tokens.) The outlier's rounding error is $f$ times as large and masks the
+ordinary channels: with $d$ channels the noise grows by $10\log_{10}(1 + f^2/d)$, in every format that can still represent both. E2M1 with one scale cannot.
 
-**A norm** divides the whole token by one number and changes no ratio of channels. But if the outlier outweighs all other channels, the norm gives it the same size in every token, and one scale then fits it exactly. This removes the outlier's rounding error
+**A norm** divides the whole token by one number, so it changes no ratio between channels. But if the outlier outweighs all other channels, the norm gives it the same size in every token, and one scale then fits it exactly. This removes the outlier's rounding error
 but not that of its weight, so it removes at most half of the noise, $10\log_{10}2 = 3.01$ dB on average.
 
-**Blocks.** In NVFP4 the outlier is the largest value of its block, so its only error is the rounding of the block's scale to E4M3, with or without a norm. The larger error of its weight remains. So NVFP4 loses about as much as other formats lose after a norm, and a norm improves it next to nothing. Blocks protect the *other blocks* from the outlier's scale, but no block from the noise of the outlier's product.
+**Blocks.** In NVFP4 the outlier is the largest value of its block, so its only error is the rounding of the block's scale to E4M3, with or without a norm. The larger error of its weight remains. So NVFP4 loses about as much as other formats lose after a norm, and a norm hardly improves it. Blocks protect the *other blocks* from the outlier's scale, but not from the noise of the outlier's product.
 
-**A gain** can move size from the channel to its weight: divide the channel by $\sqrt f$ and multiply its weight by $\sqrt f$. Relative errors do not change, so most formats gain next to nothing. In NVFP4 the channel and its weight are then mostly the largest values of their blocks, and their only error is the rounding of the scales. This recovers a part of the loss (table).
+**A gain** can shift magnitude from the channel to its weight: divide the channel by $\sqrt f$ and multiply its weight by $\sqrt f$. Relative errors do not change, so most formats hardly improve. In NVFP4 the channel and its weight are then usually the largest values of their blocks, and their only error is the rounding of the scales. This recovers part of the loss (see the table).
 
 The table and its card use the ratio of noise to signal, averaged over tokens.
 """
@@ -275,11 +275,11 @@ for way in ("bfloat16", "e4m3", "NVFP4"):
     by_factor[f"{way}, with a norm"] = {f: rate(way, normalized, outlier=f) for f in factors}
 plots.curves(
     by_factor,
-    xlabel="outlier channel over the others",
+    xlabel="size of the outlier channel relative to the others",
     ylabel="signal to noise (dB)",
     logx=True,
-    caption="Signal-to-noise ratio of the ordinary channels against the size of the outlier channel. Far above √1024 = 32 the formula loses 20 dB for each "
-    "factor of ten. E2M1 with one scale loses the ordinary channels at smaller outliers than the other formats do. At the right end a norm raises the ratio of bfloat16 and E4M3 a little, and that of NVFP4 not at all.",
+    caption="Signal-to-noise ratio of the ordinary channels against the size of the outlier channel. Far above √1024 = 32 the formula predicts a loss of 20 dB for each "
+    "factor of ten. E2M1 with one scale loses the ordinary channels at smaller outliers than other formats do. At the right end a norm raises the ratio of bfloat16 and E4M3 a little, but not that of NVFP4.",
     provenance=lab.provenance(),
 ).named("outlier-channel")
 
@@ -358,9 +358,9 @@ r"""
 ### Why unit vectors may do with four bits
 
 [Fishman et al. (2026)](https://arxiv.org/abs/2605.06067) train nGPT ([chapter 08](08_ngpt.ipynb)) in NVFP4 without the usual precautions. Their reason is as follows. If the entries of two
-vectors agree a little more often than not, their products add up with width, whereas rounding errors, which have no common sign, partly cancel. On the sphere, they say, entries do agree. With correlation $\rho$ the signal's power is
-$d + (\rho d)^2$, and that of the noise grows as $d$: from width 512 to 4,096 that is $10\log_{10}\frac{1+4096\rho^2}{1+512\rho^2}$ decibels in three doublings. If the correlation
-is strong the errors get a common sign, too, because E2M1's errors are not independent of its values. We did not measure which $\rho$ trained models have.
+vectors agree in sign a little more often than not, their products add up with width, whereas rounding errors, which have no common sign, partly cancel. On the sphere, they say, entries do agree. With correlation $\rho$ the signal's power is
+$d + (\rho d)^2$, and that of the noise grows as $d$: from width 512 to 4,096 their ratio rises by $10\log_{10}\frac{1+4096\rho^2}{1+512\rho^2}$ decibels in three doublings. If the correlation
+is strong, the errors get a common sign, too, because E2M1's errors are not independent of its values. We did not measure which $\rho$ trained models have.
 """
 
 
@@ -389,7 +389,7 @@ slopes[0.1].claim(
     "D-width-lifts-a-signal-that-adds-up",
     "in [2.3, 3.3]",
     "If the entries of two vectors have a correlation of 0.1, doubling the width adds nearly 3 dB to the signal-to-noise ratio of their product in NVFP4.",
-    found="In NVFP4, doubling the width adds {mean:.1f} dB at a correlation of 0.1, {none:.1f} dB without correlation and {half:.1f} dB at a correlation of 0.5.",
+    found="In NVFP4, doubling the width adds {mean:.1f} dB to a product's signal-to-noise ratio at a correlation of 0.1, {none:.1f} dB without correlation and {half:.1f} dB at a correlation of 0.5.",
     source="Fishman et al. 2026, arXiv 2605.06067",
     beside={"none": slopes[0.0], "half": slopes[0.5]},
     predicted=10 * np.log10((1 + 40.96) / (1 + 5.12)) / 3,
@@ -399,13 +399,13 @@ slopes[0.1].claim(
 r"""
 ## The sum of squares, by width
 
-RMSNorm squares $d$ numbers and adds the squares; a mean and a variance are such sums, too. *The series* says (l. 440) that computing any of the three in FP8 is "completely unreliable". Three things can go
+RMSNorm squares $d$ numbers and adds the squares; a mean and a variance are sums of $d$ terms, too. *The series* says (l. 440) that computing any of the three in FP8 is "completely unreliable". Three things can go
 wrong, and only the last concerns how tokens are *stored*.
 
-- **The end of the range.** A sum of $d$ squares of RMS $r$ is $dr^2$. Float16's largest number is 65504, and numbers below 65520 round to it. So a sum that is added exactly, or in pairs, and then *kept* in float16 overflows if $r \ge \sqrt{65520/d}$, which is 4 at width 4,096 and
-2 at 16,384. (In LayerNorm, $r$ is the RMS after centring.) The *mean* of squares overflows only with the squares, from an entry of 256 on ([chapter 03](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8)). E4M3 has no sum above 448. Kernels that add in float32, as ours do, reach neither limit.
-- **A running sum.** Once a sum is $2^{p+1}$ times as large as a term, adding the term changes nothing, and from $2^p$ times on it may change nothing. A running sum of ones stops at $2^p$, the first table's last column. Sums of squares of different size go on longer but are too small as well. So a running float16 sum can be finite where the exact sum overflows.
-- **Rounded tokens.** Their errors average out, to about $2^{-p}/\sqrt d$ of RMS, except for a bias that does not decrease with the width.
+- **The end of the range.** The squares of $d$ numbers of RMS $r$ add up to $dr^2$. Float16's largest number is 65504, and numbers below 65520 round to it. So a sum that is added exactly, or in pairs, and then *kept* in float16 overflows if $r \ge \sqrt{65520/d}$, which is 4 at width 4,096 and
+2 at 16,384. (In LayerNorm, $r$ is the RMS after centring.) The *mean* of squares overflows only if a square does, that is, if an entry is 256 or larger ([chapter 03](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8)). In E4M3 no sum exceeds 448. Kernels that add in float32, as ours do, reach neither limit.
+- **A running sum.** Once a sum is $2^p$ times as large as a term, adding the term may change nothing. Once it is $2^{p+1}$ times as large, adding it changes nothing. A running sum of ones stops at $2^p$ (the first table's last column). Sums of squares of different sizes stop later but are too small as well. So a running float16 sum can be finite even if the exact sum overflows.
+- **Rounded tokens.** The errors of their entries average out, to about $2^{-p}/\sqrt d$ of the RMS, except for a bias that does not decrease with the width.
 
 The second problem depends on the order of the additions. If neighbours are averaged in pairs, both terms come from the same number of squares, and no result is larger than its terms.
 """
@@ -445,7 +445,7 @@ sums["averaged in pairs in e4m3"] = {
 plots.curves(
     sums,
     xlabel="width",
-    ylabel="sum of squares over the true one",
+    ylabel="sum of squares divided by the exact sum",
     logx=True,
     caption="Sum of a token's squares divided by the exact sum, against the width, with rounding after each addition. The fewer digits a format has, the smaller the width at which a running sum falls short. Pairwise averaging "
     "stays near 1 even in E4M3. (Real kernels add in float32 and split the sum into pieces.)",
@@ -514,7 +514,7 @@ of_draws(typical["e4m3"].tolist()).claim(
     "D-averages-in-pairs-survive-fp8",
     "< 0.05",
     "The mean square of a token, computed by averaging in pairs in E4M3, differs from the exact mean square by less than five per cent on average.",
-    found="At the worst of {widths} widths, the relative error of averaging in pairs in E4M3 is {mean:.1%} on average and at most {most:.0%}. In E5M2 it is {five:.1%} on average and at most {most5:.0%}.",
+    found="At the worst of {widths} widths, the mean square of a token, averaged in pairs in E4M3, has a relative error of {mean:.1%} on average and at most {most:.0%}. In E5M2 it is {five:.1%} on average and at most {most5:.0%}.",
     source="this appendix, against Transformer Anatomy, part 7, l. 440",
     beside={
         "widths": len(reach),
@@ -528,7 +528,7 @@ of_draws(typical["e4m3"].tolist()).claim(
 r"""
 ### Stored in FP8, added in float32
 
-So the series is right about a running sum in FP8, but not about every way to add: averages in pairs come close in E4M3 (card). Does FP8 harm tokens that are only *stored* in it, as the output of a product may be, and whose squares are added in float32?
+So the series is right about a running sum in FP8, but not about every order of addition: averaging in pairs comes close in E4M3. Does FP8 harm tokens that are only *stored* in it, as the output of a product may be, and whose squares are added in float32?
 """
 
 
@@ -556,7 +556,7 @@ plots.table(
     [
         {"stored in": name}
         | {
-            f"{what} of RMS, width {width:,}, %": 100 * of(error_of_rms(name, width=width)).mean().item()
+            f"{what} of RMS, width {width:,}, %": round(100 * of(error_of_rms(name, width=width)).mean().item(), 4)
             for what, of in (("error", torch.abs), ("bias", torch.clone)) for width in (4096, 65536)
         }
         | {"error of the variance, mean 10, %": 100 * error_of_variance(name).mean().item()}
@@ -593,9 +593,9 @@ of_draws(inside.amax((0, -1)).tolist()).claim(
 
 # %% [markdown]
 r"""
-In FP8 the error and the bias have the same size at the larger width, so only bias is left. In bfloat16 the error still falls. Below RMS 0.01 E4M3 rounds small entries to 0, and above 100 it saturates. E5M2 has a wider range at both ends.
+In FP8 the error and the bias have the same size at the larger width, so only bias is left. In bfloat16 the error still decreases. Below RMS 0.01 E4M3 rounds small entries to 0, and above 100 it saturates. E5M2 has a wider range at both ends.
 
-LayerNorm's variance is another matter. Numbers near 10 are 1 apart in E4M3, and an error that is spread evenly over a step of 1 has the variance $1/12$. It adds to the token's variance, which is 1 if the mean is 10 standard deviations.
+LayerNorm's variance is another matter. Numbers near 10 are 1 apart in E4M3, and an error that is spread evenly over a step of 1 has a variance of $1/12$. This adds to the token's variance, which is 1 if the mean is 10 standard deviations.
 """
 
 # %%
@@ -614,9 +614,9 @@ of_draws(error_of_variance("e4m3").mean(-1).tolist()).claim(
 
 # %% [markdown]
 r"""
-So for RMSNorm, within a format's range, the rule to use float32 concerns the *addition*. For LayerNorm, storage alone can spoil the variance, if tokens have a large mean.
+So for RMSNorm, within a format's range, the advice to use float32 concerns the *addition*. For LayerNorm, storage alone can spoil the variance if tokens have a large mean.
 
-Matrix units would not speed up a norm, because it has no matrix product. Fewer bytes would speed it up: a norm that writes FP8 for the next product writes half as many bytes as in bfloat16, and inference libraries have such kernels ([FlashInfer](https://docs.flashinfer.ai/generated/flashinfer.norm.fused_add_rmsnorm_quant.html)). We timed none.
+Matrix units would not speed up a norm, because it contains no matrix product. Fewer bytes would speed it up: a norm that writes FP8 for the next product writes half as many bytes as one in bfloat16, and inference libraries have such kernels ([FlashInfer](https://docs.flashinfer.ai/generated/flashinfer.norm.fused_add_rmsnorm_quant.html)). We timed none.
 """
 
 # %% [markdown]
@@ -625,14 +625,14 @@ r"""
 
 Gemma's code stores the gain of RMSNorm as its distance $w$ from 1, and computes $1 + w$ in float32 ([the line](https://github.com/google/gemma_pytorch/blob/014acb7ac4563a5f77c76d7ff98f31b568c16508/gemma/model.py#L187)). Two things change.
 
-**Weight decay** pulls the *stored* number towards zero. A gain that is stored as itself is pulled to 0: without a gradient
-it loses a factor $e$ in 10,000 steps, at the rate $10^{-3}$ and the decay $0.1$. Under Pre-Norm this does
-not even limit what the model computes: only the product of gain and next matrix counts, so the matrix can grow by what the gain loses. For the same reason RMSNorm's gain can be multiplied into the next matrix before the matrix is rounded to eight bits, $W(\gamma\odot\hat x) = (W\,\mathrm{diag}\,\gamma)\,\hat x$. We did not measure the effect on the error. A common practice is to exempt
+**Weight decay** pulls the *stored* number towards zero. A gain that is stored directly is pulled to 0: without a gradient
+it shrinks by a factor of $e$ in 10,000 steps, at a learning rate of $10^{-3}$ and a weight decay of $0.1$. Under Pre-Norm this does
+not even limit what the model can compute: only the product of the gain and the next matrix counts, so the matrix can grow by what the gain loses. For the same reason RMSNorm's gain can be multiplied into the next matrix before the matrix is rounded to eight bits, $W(\gamma\odot\hat x) = (W\,\mathrm{diag}\,\gamma)\,\hat x$. We did not measure how this affects the error. A common practice is to exempt
 gains from decay, as [nanoGPT](https://github.com/karpathy/nanoGPT/blob/3adf61e154c3fe3fca428ad6bc3818b27a3b8291/model.py#L271) does. A gain stored as $1 + w$ is pulled to 1, that is, to the plain
 norm.
 
-**Rounding.** bfloat16's numbers are $2^{-7}$ apart above 1 and $2^{-8}$ below. So if a gain near 1 is stored directly (and not as its difference from 1), every rise of up to $2^{-8}$ and every fall of up to $2^{-9}$ is rounded away: it can shrink but not grow. Around 0 the numbers are close enough. Let $w$ rise by steps of 0.001: from $w = ¼$ on rounding makes each
-step nearly twice as large, and at ½ it removes all of them. Without a float32 copy of the weights, a gain stored as $1 + w$
+**Rounding.** bfloat16's numbers are $2^{-7}$ apart above 1 and $2^{-8}$ below. So if a gain near 1 is stored directly, every increase of up to $2^{-8}$ and every decrease of up to $2^{-9}$ is rounded away: updates of a size in between can shrink the gain but not enlarge it. Around 0 the numbers are close enough. Let $w$ rise in steps of 0.001: from $w = ¼$ on, rounding makes each
+step nearly twice as large, and from ½ on it removes every step. Without a float32 copy of the weights, a gain stored as $1 + w$
 learns as long as $w$ is small, if the sum is computed in float32. In bfloat16, $1 + 0.001$ is 1 again:
 """
 
@@ -655,11 +655,11 @@ exact(gain.item() - 1).claim(
 r"""
 ## Loss scaling
 
-Float16's smallest number is $2^{-24}$; a gradient below half of that is rounded to 0. A loss is a mean over $N$ tokens, so each gradient on its way down contains a
+Float16's smallest number is $2^{-24}$; a gradient below half of that is rounded to 0. A loss is a mean over $N$ tokens, so each gradient of the backward pass contains a
 factor $1/N$. **Loss scaling** multiplies the loss by $S$ and divides weight gradients by $S$ in float32, before the optimizer sees them
-([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)). The range must fit the quotient $S/N$.
+([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)). So $S/N$ must suit the format's range.
 
-We run one forward and backward pass of a small Pre-Norm model, collect all gradients between modules, and round them to float16 at each $S$:
+We run one forward and backward pass of a small Pre-Norm model, collect all nonzero gradients between modules, and round them to float16 at each $S$:
 """
 
 # %%
@@ -670,9 +670,9 @@ text = Text(batch=16, time=32, held_out=sizes.held_out)
 
 
 def collect_gradients(seed):
-    """Collect what passes down between modules in the first backward pass."""
+    """Collect what passes down between modules in the first backward pass, but not what is 0."""
     torch.manual_seed(seed)
-    model, kept = whole.build(), []
+    model, kept = whole.build().double(), []
 
     def watch(module, args, output):
         if isinstance(output, torch.Tensor):
@@ -681,12 +681,12 @@ def collect_gradients(seed):
     for module in model.modules():
         module.register_forward_hook(watch)
     loss_of(model, *next(iter(text.load().train(seed)))).backward()
-    return torch.cat([gradient.flatten() for gradient in kept])
+    return torch.cat([g[g.abs() > 1e-15] for g in kept])  # float64 rounds a 0 to less
 
 
 # %%
 octaves = range(-20, 29, 4)
-passed = [gradients[gradients != 0] for gradients in map(collect_gradients, draws)]
+passed = [collect_gradients(s) for s in draws]
 shares = {
     "rounded to 0": lambda g: (g == 0).float().mean().item(),
     "infinite": lambda g: g.isinf().float().mean().item(),
@@ -702,7 +702,7 @@ plots.curves(
     fates,
     xlabel="k, where the scale is 2 to the k",
     ylabel="gradient entries (%)",
-    caption="Share of gradient entries that float16 rounds to 0 or to infinity, against the loss scale, in a first pass over 512 tokens. At small scales gradients vanish, at large scales the first gradients overflow, and between them there is a range in which neither happens. A mean over 4,096 times as many tokens moves all curves to the right by 12.",
+    caption="Share of gradient entries that float16 rounds to 0 or to infinity, against the loss scale, in a first pass over 512 tokens. At small scales gradients vanish, at large scales the first gradients overflow, and in between neither happens. A mean over 4,096 times as many tokens moves all curves to the right by 12.",
     provenance=lab.provenance(),
 ).named("loss-scaling")
 
@@ -721,11 +721,11 @@ r"""
 ### Trained with rounded gradients
 
 We train the same model for 150 steps. Gradients are rounded between modules and at the weights; weights, Adam's averages and the
-forward pass stay in float32. Scales below 1 stand for means over more tokens. This is exact between modules, and too severe at the weights, where tokens are added up again.
+forward pass stay in float32. Scales below 1 imitate means over more tokens. This is exact between modules but too severe at the weights, where the tokens' gradients are added up.
 
 | question | choices | ours |
 | --- | --- | --- |
-| Multiply the loss by $2^{-12}$, and round the gradients to float16. What does that do to the test loss? <!-- D-underflow-stops-training --> | hardly anything; <!-- 0.2 --> it raises the loss clearly | <details><summary>show</summary>At 2^-12 of the loss, float16 gradients cost more than 0.2 nats.</details> |
+| Multiply the loss by $2^{-12}$, and round the gradients to float16. What does that do to the test loss? <!-- D-underflow-stops-training --> | hardly anything; <!-- 0.2 --> it clearly raises the loss | <details><summary>show</summary>At 2^-12 of the loss, float16 gradients cost more than 0.2 nats.</details> |
 """
 
 # %%
@@ -768,7 +768,7 @@ plots.curves(
     xlabel="k, where the scale is 2 to the k",
     ylabel="test loss (nats)",
     reference={"float32": full.mean},
-    caption="Test loss after training with rounded gradients, against the loss scale. At small scales gradients vanish, at large scales they overflow, and between them the loss is flat. E5M2 has float16's exponent range, so its largest number is nearly as large, but its smallest number is larger. (The scales that were tried are not evenly spaced.)",
+    caption="Test loss after training with rounded gradients, against the loss scale. At small scales gradients vanish, at large scales they overflow, and between them the loss is flat. E5M2 has float16's exponent range, so its largest number is nearly as large, but its smallest number is larger. (The scales are not evenly spaced.)",
     provenance=lab.provenance(unrounded, half, eight),
 ).named("rounded-gradients")
 
@@ -800,7 +800,7 @@ cost[1.0].claim(
 
 # %% [markdown]
 r"""
-All cards on trained runs here were [preregistered](claims.md) before these runs. The sentences on the next three cards claim more than the cards test. We tried "every scale" at 1, $2^8$ and $2^{16}$. The criterion of "ends the run" is more than four runs in ten. And we added $2^{22}$ only after we had seen $2^{18}$, so the third card is not an independent
+All claims about training runs in this section were [preregistered](claims.md). The sentences on the next three cards claim more than the cards test. For "every scale" we tried 1, $2^8$ and $2^{16}$. "Ends the run" means that more than four runs in ten overflow. And we added $2^{22}$ only after we had seen $2^{18}$, so the third card is not an independent
 forecast.
 """
 
@@ -915,9 +915,9 @@ r"""
 ### And the norms?
 
 *The series* (l. 442–446) says two things. First, a norm divides gradients by σ, which can amplify small ones. Second, when a scale must be lowered, it is often the gradients of norms that overflowed. The first statement is
-true for tokens with an RMS below 1. A norm divides gradients by the token's RMS $r$ ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)), so large tokens, such as those deep in a Pre-Norm stream, *shrink* them.
+true for tokens with an RMS below 1. A norm divides gradients by the token's RMS $r$ ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)), so for large tokens, such as those deep in a Pre-Norm stream, gradients *shrink*.
 
-We test one reading of the second statement: we compare gradients of the norms' *gains* with those of other weights, because PyTorch's check looks at weights. The card's runs have float32 gradients. We did not trace gradients that pass *through* norms, which the series means as well.
+We test one reading of the second statement: we compare gradients of the norms' *gains* with those of other weights, because PyTorch's check looks at the weights' gradients. The card's runs have float32 gradients. We did not trace gradients that pass *through* norms, which the series means as well.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -1000,7 +1000,7 @@ ratios.claim(
 
 # %% [markdown]
 r"""
-The overflows occur in the runs with rounded gradients. We made both tables below after we had seen these runs, so they describe and do not test.
+The overflows occur in the runs with rounded gradients. We made both tables after seeing these runs, so they are only descriptive.
 """
 
 
@@ -1030,7 +1030,7 @@ def span(values):
 
 plots.table(
     [
-        {"gains over the largest elsewhere, scale": f"2^{k}"}
+        {"largest gradient, gains over others, scale": f"2^{k}"}
         | {
             f"step {step}": span(half.where(loss_scale=2.0**k).measure(compare_gains, at=step))
             for step in looks
@@ -1041,11 +1041,11 @@ plots.table(
 
 # %% [markdown]
 r"""
-At $2^{20}$ every run overflows in its first step, in the output matrix and never in a gain. At $2^{22}$ gains overflow, too, but never alone: the output matrix and the embedding overflow as well. At small scales the opposite holds: from $2^{-10}$ down, late in every run, the gains have the largest gradients of all. We did not trace why. So "contradicted" applies to runs whose gradients float16 can represent.
+At $2^{20}$ every run overflows in its first step, in the output matrix and never in a gain. At $2^{22}$ gains overflow, too, but only together with the output matrix and the embedding. At small scales the opposite holds: from $2^{-10}$ down, late in every run, the gains have the largest gradients of all. We did not trace why. So "contradicted" applies to runs whose gradients float16 can represent.
 
 ## Who uses which norm
 
-*The series* prints a table of eight models (l. 279–298), the latest of 2024. We compare it with papers and released configurations; [later families](D_numbers.ipynb#later-families) are at the end of this section.
+*The series* prints a table of eight models (l. 279–298), the latest from 2024. We compare it with papers and released configurations; [later families](D_numbers.ipynb#later-families) are at the end of this section.
 """
 
 # %%
@@ -1097,11 +1097,11 @@ exact(len(wrong)).claim(
 # %% [markdown]
 r"""
 The table's norms are right, but a column of names cannot show everything: Gemma 2 has a norm on both sides of each sublayer
-([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)). Its note goes further (l. 296): no major model since Llama 1 ([Touvron et al., 2023](https://arxiv.org/abs/2302.13971)) uses full LayerNorm. Counterexamples are Falcon
+([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)). The table's note goes further (l. 296): no major model since Llama 1 ([Touvron et al., 2023](https://arxiv.org/abs/2302.13971)) uses full LayerNorm. Counterexamples are Falcon
 ([Almazrouei et al., 2023](https://arxiv.org/abs/2311.16867)), StableLM 2 ([Bellagente et al., 2024](https://arxiv.org/abs/2402.17834)), StarCoder 2 ([Lozhkov et al., 2024](https://arxiv.org/abs/2402.19173)), Nemotron-4
 ([Parmar et al., 2024](https://arxiv.org/abs/2402.16819)), OLMo 1 ([Groeneveld et al., 2024](https://arxiv.org/abs/2402.00838)), Phi-3.5-MoE ([Abdin et al., 2024](https://arxiv.org/abs/2404.14219)), and Cohere's Command R and Command A
-([Team Cohere, 2025](https://arxiv.org/abs/2504.00698)). We picked these by hand because they have LayerNorm; whether they are *major* is a judgement. A program reads from transformers 5.23.0 which norms their layers construct
-(`tests/norm_census.py` has its rules; a norm that is called LayerNorm and subtracts nothing, such as CpmAnt's, counts as RMSNorm). Cohere's norms have no bias, and OLMo 1's have neither gain nor bias.
+([Team Cohere, 2025](https://arxiv.org/abs/2504.00698)). We picked these by hand because they have LayerNorm; whether they are *major* is a judgement. A program reads in the code of transformers 5.23.0 which norms the layers construct
+(`tests/norm_census.py` has its rules; a norm that is called LayerNorm but subtracts nothing, such as CpmAnt's, counts as RMSNorm). Cohere's norms have no bias, and OLMo 1's have neither gain nor bias.
 """
 
 # %%
@@ -1129,7 +1129,7 @@ exact(counts["rms"] / (counts["rms"] + counts["layer"])).claim(
     "D-most-decoders-have-rms-norm",
     "> 0.5",
     "Most families of published decoders use RMSNorm.",
-    found="Of {known} decoder families with one kind of norm, {mean:.0%} use RMSNorm, and the others use LayerNorm. In {both} more families, our program finds both norms, and in {none} families it finds neither.",
+    found="Of {known} decoder families with one kind of norm, {mean:.0%} use RMSNorm, and the others use LayerNorm. In {both} more families, our program finds both norms, and in {none} it finds neither.",
     source="modeling files of transformers 5.23.0, decoders by its registry, read by program",
     beside={
         "known": counts["rms"] + counts["layer"],
@@ -1140,11 +1140,11 @@ exact(counts["rms"] / (counts["rms"] + counts["layer"])).claim(
 
 # %% [markdown]
 r"""
-A family counts if transformers registers it for causal language modelling, but not for masked tokens or for sequence to sequence. The share counts kinds of code, not how much they are used.
+A family counts if transformers registers it for causal language modelling, but not for masked or sequence-to-sequence modelling. The share counts families, not how much they are used.
 
 ### Later families
 
-The table lists every decoder that was counted, including those that are later than the series' table, under the name of its folder in transformers. *Both* can mean one norm for the text and another for the encoder of images or sound. *Not seen by the rule* does not mean without norms: the program reads the assignments in classes called …Layer or …Block, and these families have their norms elsewhere, or under other names:
+The table lists every decoder counted, including those newer than the series' table, under the name of its folder in transformers. *Both* can mean one norm for the text and another for the encoder of images or sound. *Not seen by the rule* does not mean "no norms": the program reads the assignments in classes called …Layer or …Block, and these families have their norms elsewhere, or under other names:
 """
 
 # %%
@@ -1173,11 +1173,11 @@ For one token of width $d$, in one kernel, with bfloat16 everywhere:
 | RMSNorm | $4d$ | $4d$ | $2d$ |
 | LayerNorm | $7d$ | $4d$ | $4d$ |
 
-At $d = 8192$ that is 48 KiB for RMSNorm and 64 KiB for LayerNorm; *the series* (l. 474–488) has 64 and 96 KiB, with float32 parameters. On an H100 the memory needs $48\cdot1024/3.35\cdot10^{12} = 15$ ns and 20 ns for them, whereas any
-kernel launch takes microseconds. So by the estimate, with one sequence both norms cost one launch. With many sequences activations dominate, and these are equal.
+At $d = 8192$ that is 48 KiB for RMSNorm and 64 KiB for LayerNorm; *the series* (l. 474–488) has 64 and 96 KiB, with float32 parameters. An H100's memory needs $48\cdot1024/3.35\cdot10^{12} = 15$ ns and 20 ns to move them, whereas any
+kernel launch takes microseconds. So we estimate that with one sequence either norm costs one launch. With many sequences the activations dominate, and both norms have the same.
 [A whole model](09_memory_wall.ipynb#a-whole-model) derives the **estimate** used here.
 
-We have no measurement for one token. For large tensors we have measurements on an H100. Inference runs the *forward* pass, on a long prompt for instance. Each kernel was timed many times, and the card's interval goes from the 20th to the 80th percentile:
+On an H100 we timed large tensors, but not one token. Inference runs the *forward* pass only, for instance on a long prompt. Each kernel was timed many times, and the card's interval goes from the 20th to the 80th percentile:
 """
 
 # %%
@@ -1211,7 +1211,7 @@ computed(slowest, interval=around, unit="replays, 20th to 80th percentile").clai
     "D-a-large-layer-norm-takes-little-longer",
     "< 10",
     "On an H100, with large tensors, the forward pass of our LayerNorm takes less than a tenth longer than that of our RMSNorm.",
-    found="In the forward pass, our LayerNorm takes up to {mean:.1f} % longer than our RMSNorm. With the compiler's kernels, LayerNorm takes up to {compiled:.1f} % longer than RMSNorm, with Liger's kernels up to {liger:.1f} % longer, and with PyTorch's kernels {least:.0f} to {torch:.0f} % longer.",
+    found="In the forward pass, LayerNorm takes longer than RMSNorm: up to {mean:.1f} % with our kernels, up to {compiled:.1f} % with the compiler's, up to {liger:.1f} % with Liger's, and {least:.0f} to {torch:.0f} % with PyTorch's.",
     source="activations of 64 MiB and more in bfloat16; times recorded on an H100 (data/bench)",
     beside={
         "compiled": max(ahead["compile"])[0],
@@ -1248,7 +1248,7 @@ exact(100 * shift / sum(parts.values())).claim(
     "D-decode-saving-of-rms-norm",
     "< 0.05",
     "Reading LayerNorm's biases takes less than a twentieth of a per cent of a decoding step of a 70B model.",
-    found="Reading the bytes of the biases of {n_norms} norms takes an estimated {micro:.1f} µs, which is {mean:.3f} % of a decoding step, if nothing hides this time. In our estimate of the whole step, kernel launches hide it.",
+    found="Reading the biases of {n_norms} norms takes an estimated {micro:.1f} µs, which is {mean:.3f} % of a decoding step, if nothing hides this time. In our estimate of the whole step, kernel launches hide it.",
     source="bytes over 0.9 of the data sheet's bandwidth; a 70B model on four H100s. By the estimate both norms take a kernel's shortest time: a difference of 0",
     beside={"n_norms": seventy.norms, "micro": 1e6 * shift},
 )
@@ -1275,9 +1275,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-*The series* (l. 504–511) multiplies its micro-benchmarks to 22.4 µs, 0.2 to 0.3 % of a step. Bytes explain a small part of this. The micro-benchmarks themselves are inconsistent: their times are shorter than a kernel launch, and the first one's printed share of the bandwidth is more than ten times too high ([chapter 09](09_memory_wall.ipynb#what-the-sources-say-and-what-we-measured)). So we cannot say anything about the 22.4 µs.
+*The series* (l. 504–511) extrapolates its micro-benchmarks to 22.4 µs, which is 0.2 to 0.3 % of a step. Bytes explain only a small part of this. The micro-benchmarks themselves are inconsistent: their times are shorter than a kernel launch, and the first one's printed share of the bandwidth is more than ten times too high ([chapter 09](09_memory_wall.ipynb#what-the-sources-say-and-what-we-measured)). So we cannot say anything about the 22.4 µs.
 
-More GPUs raise the share, because they divide the matrices and repeat the norms. With more sequences attention takes longer and the share falls, but at 405B and 64 sequences a norm moves so many bytes that it takes longer than the shortest kernel, and the share rises. By the estimate, running a norm as one kernel saves far more than replacing LayerNorm by RMSNorm.
+More GPUs raise the share, because they divide the matrices and repeat the norms. With more sequences attention takes longer and the share falls, but at 405B and 64 sequences a norm moves so many bytes that it takes longer than the shortest kernel, and the share rises. By our estimate, running a norm as one kernel saves far more than replacing LayerNorm by RMSNorm.
 
 ## What is not here
 
@@ -1288,7 +1288,7 @@ We did not try autocast, the upcasts inside PyTorch's norms, Welford's variance,
 ## Exercises
 
 **1 (by hand, 5 minutes).** A backward pass has gradient entries from $3\cdot10^{-9}$ to 2. Consider scales $2^k$ with whole $k$. What is the smallest scale at which float16
-does not round the small entry to 0, the smallest at which this entry is a normal number, and the largest at which nothing overflows? Is there one scale that satisfies all three conditions?
+does not round the small entry to 0, the smallest at which this entry is a normal number, and the largest at which nothing overflows? Does one scale satisfy all three conditions?
 """
 
 # %% tags=["exercise"]
@@ -1306,7 +1306,7 @@ truth = {
     "no overflow": max(k for k in range(40) if at_scale(k)[1].isfinite()),
 }
 truth["one scale does it"] = truth["normal"] <= truth["no overflow"]
-check.answer(yours, truth, name="1", hint="the ends are 2⁻²⁵, 2⁻¹⁴ and 65504")
+check.answer(yours, truth, name="1", hint="the limits are 2⁻²⁵, 2⁻¹⁴ and 65504")
 
 # %% [markdown]
 r"""
@@ -1318,11 +1318,11 @@ $3\cdot10^{-9} \approx 1.6\cdot2^{-29}$.
 <details><summary>Solution</summary>
 
 Above $2^{-25}$ the nearest number is $2^{-24}$, so the first answer is $k = 4$. Numbers are normal from $2^{-14}$ on, and $1.6\cdot2^{k-29}\ge2^{-14}$ from $k = 15$ on. $2\cdot2^{14} = 32768$ fits and $65536$
-does not, so the third answer is $k = 14$. There is no such scale: a factor of two is missing, and the smallest entries lose a bit.
+does not, so the third answer is $k = 14$. There is no such scale: a factor of two is missing, so the smallest entries lose a bit.
 
 </details>
 
-**2 (in code, 10 minutes).** Add up bfloat16 numbers so that the sum does not fall short, with every intermediate result in bfloat16. Rows may have any number of entries.
+**2 (in code, 10 minutes).** Add up bfloat16 numbers so that the sum is not too small, with every intermediate result in bfloat16. Rows may have any number of entries.
 """
 
 
@@ -1339,7 +1339,7 @@ def check_sum(add):
     total, true = add(x), x.double().sum(-1)
     if isinstance(total, torch.Tensor) and total.dtype != x.dtype:
         return check.answer("wider", "bfloat16", name="2", hint="the result must be bfloat16, too")
-    return check.answer(total, true, name="2", hint="add numbers of like size", rtol=0.02)
+    return check.answer(total, true, name="2", hint="add numbers of similar size", rtol=0.02)
 
 
 check_sum(my_sum)
@@ -1348,7 +1348,7 @@ check_sum(my_sum)
 r"""
 <details><summary>Hint</summary>
 
-Add the first half of the row to the second, again and again, with one more 0 if the length is odd. How often is each number rounded?
+Add the first half of the row to the second, again and again. If the length is odd, append a 0 first. How often is each number rounded?
 
 </details>
 """
@@ -1367,7 +1367,7 @@ assert check_sum(solved_sum).ok
 
 # %% [markdown]
 r"""
-**3 (open).** Random Hadamard transforms spread an outlier over all channels before rounding. Multiply $x$ and $w$ of the figure on outlier channels by an orthogonal matrix and predict, in decibels, the gain of
+**3 (open).** Random Hadamard transforms spread an outlier over all channels before rounding. Multiply $x$ and $w$ of the figure on outlier channels by an orthogonal matrix and predict by how many decibels this improves
 NVFP4 at $f = 100$. What does NVFP4 lose at $f = 1$?
 
 ## References
