@@ -14,7 +14,7 @@ r"""
 version). The paper has seven tables, and figures of gradients and of scaling. Its models have 151 million to 7 billion parameters, ours 80 to 307 thousand. What becomes of
 each table and figure at our size?
 
-**In short.** We trained the paper's rows on the book's [ladder](02_pre_and_post_norm.ipynb#where-the-story-does-not-hold), the experiment grid that all chapters share, each at a tuned learning rate. Size S has six blocks of width 32, and M is twice as wide. [What a claim is](claims.md) explains the words on cards.
+**In short.** We trained the paper's rows on the book's [ladder](02_pre_and_post_norm.ipynb#other-learning-rates-and-full-training-runs), the experiment grid that all chapters share, with a tuned learning rate for each row. Size S has six blocks of width 32, and M is twice as wide. [What a claim is](claims.md) explains the words on cards.
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
@@ -23,15 +23,15 @@ each table and figure at our size?
 | Tables 1 and 2, benchmarks | out of range; whether an improvement exceeds two standard errors of counting depends on the correlation of the two models' answers | [Tables 1 and 2](E_hybridnorm.ipynb#tables-1-and-2-averages-over-eight-benchmarks) |
 | Figures 1, 7 and 8, loss throughout training | HybridNorm and HybridNorm\* have a higher loss than Pre-Norm while they learn slowly, and an equal one from the middle on | [Figures 1, 7 and 8](E_hybridnorm.ipynb#figures-1-7-and-8-loss-throughout-training) |
 | Table 2 and Figure 3, experts | a small mixture at size S, in a preliminary evaluation: neither HybridNorm nor HybridNorm\* is distinguishable from Pre-Norm | [experts](E_hybridnorm.ipynb#a-mixture-of-experts) |
-| Table 3, initialization | in the paper, with one number each, the sign of HybridNorm's improvement changes with the initialization; here, with embeddings of RMS 1, no initialization shows a lower loss than Pre-Norm's, and Normal and Xavier's show a higher one | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
-| Table 4, sixteen placements | all sixteen were trained at size S; their order correlates weakly with that of the published perplexities on C4, within chance; HybridNorm, which is QKV-Post, has a lower loss than KC-, QKC- and QKVC-Post, is not distinguishable from KV- and QK-Post, and has a higher loss than QKV-Pre, Pre-QKV-Pre and Pre-QK-Pre | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
-| QK-Post, which diverges there | HybridNorm without the norm on values; out of range: in the paper it may have diverged at any of 95,367 steps, and in our 3,200 no run at its tuned rate diverges | [QK-Post](E_hybridnorm.ipynb#qk-post-the-row-without-a-number) |
-| Figure 4, other first blocks | HybridNorm\*, an embedding norm and another first block are not distinguishable from HybridNorm | [first blocks](E_hybridnorm.ipynb#figure-4-the-first-block), [appendix C](C_zoo.ipynb#first-blocks) |
+| Table 3, initialization | in the paper, with one number each, the sign of HybridNorm's improvement changes with the initialization; here, at size S with embeddings of RMS 1, with none of the initializations do we detect a lower loss than Pre-Norm's; Normal gives HybridNorm a higher one, and so does Xavier's in a preliminary evaluation; with [small embeddings that can grow](06_hybridnorm.ipynb#small-embeddings-that-can-grow), it has a lower loss in another preliminary evaluation | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
+| Table 4, sixteen placements | all sixteen were trained at size S; their order correlates weakly with that of the published perplexities on C4, perhaps by chance; HybridNorm, which is QKV-Post, has a lower loss than KC-, QKC- and QKVC-Post, is not distinguishable from KV- and QK-Post, and has a higher loss than QKV-Pre, Pre-QKV-Pre and Pre-QK-Pre | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
+| QK-Post, which diverges in the paper | HybridNorm without the norm on values; out of range: there it may have diverged at any of 95,367 steps, and in our 3,200 no run at its tuned rate diverges | [QK-Post](E_hybridnorm.ipynb#qk-post-the-row-without-a-number) |
+| Figure 4, other first blocks | HybridNorm\* is not distinguishable from HybridNorm, nor, in preliminary evaluations, are an embedding norm and another first block | [first blocks](E_hybridnorm.ipynb#figure-4-the-first-block), [appendix C](C_zoo.ipynb#first-blocks) |
 | Table 5, depth | at width 32 and with embeddings of RMS 1 Post-Norm has a higher loss than Pre-Norm with 6, 12 and 24 blocks; no improvement of HybridNorm or HybridNorm\* is detected with 6 or 12, and with 24 both have a higher loss than Pre-Norm | [Table 5](E_hybridnorm.ipynb#table-5-depth) |
-| Figure 5, gradients at steps 1 and 100 | at step 1 Pre-Norm's grow towards the first blocks, HybridNorm's are even except in the first block, and Post-Norm's do not vanish; at step 100, with twelve blocks and embeddings of RMS 1, HybridNorm's are more even than Post-Norm's and not distinguishable from Pre-Norm's; with 29 blocks and small embeddings HybridNorm's first block has a much larger gradient | [Figure 5](E_hybridnorm.ipynb#figure-5-gradients-block-by-block) |
+| Figure 5, gradients at steps 1 and 100 | at step 1 Pre-Norm's gradients grow towards the first blocks, HybridNorm's are even except in the first block, and Post-Norm's do not vanish; at step 100, with twelve blocks and embeddings of RMS 1, HybridNorm's are more even than Post-Norm's and not distinguishable from Pre-Norm's; with 29 blocks and small embeddings HybridNorm's first block has a much larger gradient | [Figure 5](E_hybridnorm.ipynb#figure-5-gradients-block-by-block) |
 | Appendix A, derivatives of a head | both lemmas are right; the theorem's early version lost a factor | [Appendix A](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem) |
-| Figure 6, scaling | two sizes give a difference of exponents, but no law: from S to M the losses of HybridNorm and HybridNorm\* fall by a larger exponent than Pre-Norm's; with as many parameters added in depth they fall by a smaller one | [Figure 6](E_hybridnorm.ipynb#figure-6-a-scaling-law) |
-| Tables 6 and 7, settings | the 1.2B model's feed-forward width disagrees with its name and with the released code, the mixture's smallest rate with the code | [Tables 6 and 7](E_hybridnorm.ipynb#tables-6-and-7-the-settings) |
+| Figure 6, scaling | two sizes give a difference of exponents, but no law: from S to M the losses of HybridNorm and HybridNorm\* fall with a larger exponent than Pre-Norm's; with as many parameters added in depth, with a smaller one | [Figure 6](E_hybridnorm.ipynb#figure-6-a-scaling-law) |
+| Tables 6 and 7, settings | the 1.2B model's feed-forward width disagrees with its name and with the released code, and the mixture's smallest learning rate disagrees with the code | [Tables 6 and 7](E_hybridnorm.ipynb#tables-6-and-7-the-settings) |
 """
 
 # %% tags=["parameters"]
@@ -146,7 +146,7 @@ def answer(name, where, numbers=None):
 r"""
 ## Table 4: sixteen placements
 
-A row's name has two halves, for attention and for the feed-forward layer ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), appendix E). Letters name the tensors that are normalized
+A row's name has two halves, one for attention and one for the feed-forward layer ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), appendix E). Letters name the tensors that are normalized
 *inside* attention, in each head separately: queries Q, keys K, values V, and the head's output C. With $N$ for a norm and $\mathrm{MHA}_\#$ for attention with the norms
 $\#$ inside:
 
@@ -161,7 +161,7 @@ $\#$ inside:
 HybridNorm is QKV-Post. HybridNorm\* has a different first block, Pre-QKV-Pre: $Y = X + \mathrm{MHA}_{QKV}(N(X))$ and $X' = Y + \mathrm{FFN}(N(Y))$. Pre-QK-Pre is Pre-Norm with QK-Norm.
 Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) has Post-Norm in the first quarter of its blocks (rounded down: one of our six) and Pre-Norm in the others.
 
-The paper gives one number per row, for models of 550 million parameters that read 400 billion tokens at one learning rate. It gives no spread, and does not say how many runs the number comes from ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). We trained every row at size S: we tuned its rate with three seeds and evaluated it with ten or twenty others. Most forecasts about the rows were *preregistered* before these seeds had run. Each card says which runs existed by then. If our order agrees with the paper's, the points move to the right from row to row:
+The paper gives one number per row, for models of 550 million parameters that read 400 billion tokens at one learning rate. It gives no spread, and does not say how many runs a number comes from ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). We trained every row at size S: we tuned its learning rate with three seeds and evaluated it with ten or twenty others. Most forecasts about the rows were *preregistered* before these evaluations. Each card says which runs existed by then. Does our order agree with the paper's?
 """
 
 # %%
@@ -236,9 +236,9 @@ print(f"Paired by seed, which was not preregistered: {name_apart(by_pair)}")
 r"""
 ### Does our order agree with the published one?
 
-Spearman's $\rho$ of two orders is the correlation of their ranks: 1 for the same order, 0 for unrelated ones. We preregistered the bound that $\rho$ exceeds once in forty times if fifteen rows are in an unrelated order. This bound is too low. Pre-QKV-Post computes the same function as HybridNorm, and Pre-QKV-Pre computes the same function as QKV-Pre, so only thirteen rows are free, and a larger $\rho$ can occur by chance. The bound for thirteen is printed below.
+Spearman's $\rho$ of two orders is the correlation of their ranks: 1 for the same order, 0 for unrelated ones. We preregistered the bound that $\rho$ exceeds one time in forty if fifteen rows are in random order. This bound is too low. Pre-QKV-Post computes the same function as HybridNorm, and Pre-QKV-Pre computes the same function as QKV-Pre, so only thirteen rows are independent, and a larger $\rho$ can occur by chance. The bound for thirteen is printed below.
 
-For the interval we add a random error to each mean, two thousand times, and keep the middle 95 %. The error is as large as the mean's own: it comes from the standard deviation between runs and from the uncertainty of tuning. The interval takes the published numbers as exact, although each may be a single run. Their noise would widen it. Each point on the cards leaves out one seed of each row.
+For the interval we add a random error to each mean, two thousand times, and keep the middle 95 %. Its size is that of the mean's own error, which comes from the standard deviation between runs and from tuning. The interval takes the published numbers as exact, although each may be a single run. Their noise would widen it. Each point on the cards leaves out one seed of each row.
 """
 
 
@@ -320,7 +320,7 @@ together.claim(
     "E-order-of-table-4",
     "> 0",
     "The order of Table 4's rows here goes with the published order.",
-    found="Spearman's correlation between our order and the published one is {whole:.2f}, with {fewest} or more seeds per row. Half of all random orders have a correlation above 0.",
+    found="Our order of Table 4's rows and the published order have a Spearman correlation of {whole:.2f}, with {fewest} or more seeds per row. Half of all random orders have a correlation above 0.",
     source=f"{PAPER}, Table 4",
     beside={"whole": whole, "fewest": fewest},
     domain=here,
@@ -339,10 +339,10 @@ together.claim(
 r"""
 ### What the paper concludes from the rows
 
-The first group of rows has five ways to normalize inside attention, and the paper concludes that QKV is the most effective. From the second it concludes that QKV-Norm is better with Post-Norm in the feed-forward layer than with Pre-Norm. From the third it concludes that Pre-Post improves on Pre-Norm and that QKV-Norm improves on Pre-Post
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Each conclusion is a difference of two rows. We preregistered the conclusions of the first and the third group before the runs of the new row.
+The first group of rows compares five ways to normalize inside attention, and the paper concludes that QKV is the most effective. From the second it concludes that QKV-Norm is better with Post-Norm in the feed-forward layer than with Pre-Norm. From the third it concludes that Pre-Post improves on Pre-Norm and that QKV-Norm improves on Pre-Post
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Each conclusion compares two rows. We preregistered the conclusions from the first and the third group before the new row of each pair had run.
 
-The text of section 4.4 has two mistakes. It describes Pre-QKV-Pre with Post-Norm in the feed-forward layer, whereas the row's name and the paper's own appendix E have Pre-Norm there. And it says that HybridNorm and its variant surpass all other rows. This is true of the variant, except for a tie in training loss with QKC-Post (2.73). But the perplexities on C4 of QKV-Pre (19.96)
+The text of section 4.4 has two mistakes. It describes Pre-QKV-Pre with Post-Norm in the feed-forward layer, whereas the row's name and the paper's appendix E have Pre-Norm there. And it says that HybridNorm and its variant surpass all other rows. This is true of the variant, except for a tie in training loss with QKC-Post (2.73). But the perplexities on C4 of QKV-Pre (19.96)
 and Pre-QKV-Pre (19.97) are lower than HybridNorm's (20.00), and QKC-Post's is equal ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 """
 
@@ -360,7 +360,7 @@ for name, numbers in {
 
 # %% [markdown]
 r"""
-Two claims of the paper's abstract and introduction were not preregistered here: HybridNorm is better than Post-Norm, and better than Mix-LN. The third card tests the paper's conclusion from the second group. All three use runs that had been seen.
+Two claims of the paper's abstract and introduction were not preregistered here: HybridNorm is better than Post-Norm and than Mix-LN. The third card tests the paper's conclusion from the second group. All three cards use runs that we had seen.
 """
 
 
@@ -389,7 +389,7 @@ compare_rows("E-hybrid-below-qkv-pre", "HybridNorm", "QKV-Pre", "20.00 and 19.96
 # %% [markdown]
 r"""
 **Rows that are one function.** If queries, keys and values are normalized, a norm on attention's input does not change the functions that the block can compute (`06-rows-that-are-one-function`). The paper has
-$20.13$ against $20.00$ for one such pair and $19.97$ against $19.96$ for the other ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). If the difference is not due to chance, a gain that changes no function changes training.
+$20.13$ against $20.00$ for one such pair and $19.97$ against $19.96$ for the other ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). If the difference is not due to chance, then a gain that changes no function changes training.
 """
 
 # %%
@@ -403,7 +403,7 @@ exact(twins).claim(
     "E-table-4-tells-twins-apart",
     "> 0.0005",  # a hundredth of 20, which is what rounding two perplexities can make
     "In the HybridNorm paper's Table 4, the results of two rows that compute the same function differ by more than rounding.",
-    found="On C4, the two pairs of rows that compute the same function differ by {mean:.4f} and {others:.4f} nats. Of all {pairs} pairs of rows, {closer} differ by less than {mean:.4f} nats.",
+    found="On C4, the two pairs of Table 4's rows that compute the same function differ by {mean:.4f} and {others:.4f} nats. Of all {pairs} pairs of rows, {closer} differ by less than {mean:.4f} nats.",
     source=f"{PAPER}, Table 4",
     beside={
         "others": others,
@@ -416,9 +416,9 @@ answer("E-one-norm-more-costs-qkv-pre", "Table 4", "19.97 and 19.96 (C4 perplexi
 
 # %% [markdown]
 r"""
-**A norm on the stream.** Three pairs of rows have the same norms before and inside attention and differ only in the feed-forward sublayer, -Post against -Pre. In the paper the norm on the stream costs 0.002 and 0.008 nats in two of them, and saves 0.007 nats in
+**A norm on the stream.** Three pairs of rows have the same norms before and inside attention and differ only in the feed-forward sublayer (-Post or -Pre). In the paper the norm on the stream costs 0.002 and 0.008 nats in two of them, and saves 0.007 nats in
 the third ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Here we average over the three pairs, with ten seeds per row. We preregistered the question twice: the first version had a fourth pair, which does not match, because QK-Post has no norm before attention and Pre-QK-Pre has one.
-The second version was written before any evaluation of Pre-Post, Pre-QKV-Post or Pre-QKV-Pre; HybridNorm, QKV-Pre and Pre-Norm had been seen.
+The second version was written before any evaluation of Pre-Post, Pre-QKV-Post or Pre-QKV-Pre, but after those of HybridNorm, QKV-Pre and Pre-Norm.
 """
 
 # %%
@@ -440,7 +440,7 @@ if all(len(ends.get(name, ())) >= lock.n for name in six):
         lock.id,
         "> 0",
         lock.said,
-        found="Averaged over three pairs of rows of Table 4, the test loss without a norm on the stream is {apart:.4f} nats {side} with one. In the single pairs, the loss with this norm minus the loss without it is {pairs} nats.",
+        found="In three pairs of methods in the HybridNorm paper's Table 4, only the feed-forward sublayer's norm differs. The mean test loss without a norm on the stream is {apart:.4f} nats {side} with one (by pair, with minus without: {pairs} nats).",
         source=f"{PAPER}, Table 4",
         beside={"pairs": ", ".join(f"{cost:+.4f}" for cost in by_pair)},
         domain=here,
@@ -452,7 +452,7 @@ else:
 r"""
 ### QK-Post, the row without a number
 
-In the paper QK-Post diverges and has no number ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). It is HybridNorm without the norm on values, so the size of attention's output is proportional to that of the stream. Our runs are short, and a tuned learning rate is one at which the method trains, so they cannot test the paper's observation. At 0.1 the only run of QK-Post predicts letters by their frequencies alone.
+In the paper QK-Post diverges and has no number ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). It is HybridNorm without the norm on values, so the size of attention's output is proportional to that of the stream. Our runs are short, and a tuned learning rate is one at which the method trains, so our runs cannot test the paper's observation. At a learning rate of 0.1 the only run of QK-Post predicts letters by their frequencies alone.
 """
 
 # %%
@@ -476,7 +476,7 @@ if "QK-Post" in ends:
 r"""
 ### Figure 4: the first block
 
-HybridNorm's first block reads raw embeddings, and only its feed-forward sublayer has a norm on the stream. The paper tries three other first blocks: that of HybridNorm\*, First-QKV-Pre and EmbedNorm. All but EmbedNorm lower the training loss and help on HellaSwag ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.4). The last two are in [appendix C](C_zoo.ipynb#first-blocks). The runs of the next cards had been seen before the claims were written.
+HybridNorm's first block reads raw embeddings, and only its feed-forward sublayer has a norm on the stream. The paper tries three other first blocks: that of HybridNorm\*, First-QKV-Pre and EmbedNorm. All but EmbedNorm lower the training loss and help on HellaSwag ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.4). The last two are in [appendix C](C_zoo.ipynb#first-blocks). We had seen the runs of the next cards before we wrote the claims.
 """
 
 
@@ -534,8 +534,8 @@ plots.curves(
         name: {step: [plain[step] - loss for loss in of] for step, of in average_losses(arm).items()}
         for name, arm in {"HybridNorm": "hybrid", "HybridNorm*": "hybrid*"}.items()
     },
-    xlabel="steps done",
-    ylabel="Pre-Norm's training loss minus theirs (nats)",
+    xlabel="steps",
+    ylabel="improvement over Pre-Norm (nats)",
     reference={"Pre-Norm": 0.0},
     caption="Mean training loss of Pre-Norm's runs minus the training loss of HybridNorm and of HybridNorm*, for each tenth of the training, at size S and tuned learning rates. Where a line is below 0, the method's loss is higher than Pre-Norm's. The bars do not include the uncertainty of Pre-Norm's mean.",
     provenance=lab.provenance(climbed.where(arm=["pre", "hybrid", "hybrid*"], rung=first, stage="final")),
@@ -543,11 +543,11 @@ plots.curves(
 
 # %% [markdown]
 r"""
-Our curves differ: at lower learning rates than Pre-Norm's, both methods learn more slowly and have a higher loss at first, and an equal loss from the middle on.
+Our curves differ: at lower tuned learning rates than Pre-Norm's, both methods learn more slowly and have a higher loss at first. From the middle on the loss is equal.
 
 ## Table 3: first weights
 
-The paper trains Pre-Norm and HybridNorm from three initializations. *Normal* draws all matrices with the standard deviation $1/\sqrt{2.5\,d}$. *Megatron* divides the matrices that write to the stream by $\sqrt{2L}$, in $L$ blocks, and
+The paper trains Pre-Norm and HybridNorm from three initializations. *Normal* draws all matrices with a standard deviation of $1/\sqrt{2.5\,d}$. *Megatron* divides the matrices that write to the stream by $\sqrt{2L}$ in a model of $L$ blocks, and
 *Depth-Scaled* divides them by $\sqrt{2\ell}$ in block $\ell$. For each initialization we compare HybridNorm with Pre-Norm, each at its tuned learning rate. Chapter 06 has the cards of two initializations: `06-depth-scaled-lead` and, for Xavier's larger weights, which the paper does not try, `06-hybrid-behind-from-xavier`. Normal is the only initialization with which the paper prints a higher perplexity for HybridNorm than for Pre-Norm. With these weights Pre-Norm's perplexity is 20.29 in Table 3, and 20.30 in Tables 4 and 5 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 """
 
@@ -629,7 +629,7 @@ plots.curves(
     }
     | printed,
     xlabel="blocks",
-    ylabel="Pre-Norm's test loss minus theirs (nats)",
+    ylabel="improvement over Pre-Norm (nats)",
     reference={"Pre-Norm": 0.0},
     caption="Pre-Norm's test loss minus that of three other placements, against the number of blocks, in our runs and as published. A point above 0 means a lower loss than Pre-Norm's. Each published point is a single number. Post-Norm has no published point at 29 layers, because it diverged there.",
     provenance=lab.provenance(climbed.where(arm=[*compared.values(), "pre"], stage="final")),
@@ -685,7 +685,7 @@ deeper["Post-Norm"].only("D").claim(
 
 # %% [markdown]
 r"""
-With 24 blocks, the differences between HybridNorm or HybridNorm\* and Pre-Norm have the opposite sign to the paper's, and the difference between Post-Norm and Pre-Norm has the same sign. Each method has a tuned learning rate here, whereas the paper uses one for all rows. We tuned each method with three seeds at several rates and, for this page, HybridNorm and HybridNorm\* at one more rate:
+With 24 blocks, the differences of HybridNorm and HybridNorm\* from Pre-Norm have the opposite sign to the paper's, and that of Post-Norm has the same sign. Each method has a tuned learning rate here, whereas the paper uses one for all rows. We tuned each method with three seeds at several rates and, for this page, HybridNorm and HybridNorm\* at one more rate:
 """
 
 # %%
@@ -759,16 +759,16 @@ if size != "smoke":  # there one seed tunes, at other rates
 
 # %% [markdown]
 r"""
-So much of both gaps appears only at the higher rate, at which Pre-Norm's loss still falls and those of HybridNorm and HybridNorm\* rise. At the low rate, too, both have a higher mean loss than Pre-Norm, but three seeds cannot distinguish the difference from zero.
+Much of both gaps therefore appears only at the higher rate, at which Pre-Norm's loss still falls and those of HybridNorm and HybridNorm\* rise. At the low rate, too, both have a higher mean loss than Pre-Norm, but three seeds cannot distinguish the difference from zero.
 
-Post-Norm's gap depends on how its rate is chosen. At the rate one step above the best one that we tried, one seed of three never leaves the unigram baseline (letter frequencies). A parabola through that step gave a lower rate, at which we first evaluated Post-Norm (the larger gap printed above). But the failed seed says nothing about the curvature of the loss. After that evaluation we therefore changed the rule for all methods: a learning rate at which one seed fails to learn is left out entirely, and three seeds at the rate half-way to it bound the parabola instead. (Post-Norm's newer runs are from a CPU; the other runs with 24 blocks are from a GPU.) With twelve blocks the new rule gives the old rate with more uncertainty. With one rate for all methods the paper's result is reproduced in part: at Pre-Norm's tuned rate one of Post-Norm's three tuning seeds stays at the unigram baseline, and the losses of the two others are far higher than Pre-Norm's. None diverges.
+Post-Norm's gap depends on how its rate is chosen. At the rate one step above the best one that we tried, one seed of three never gets below the unigram baseline (letter frequencies). A parabola through that step gave a lower rate, at which we first evaluated Post-Norm (the larger gap printed above). But the failed seed says nothing about the curvature of the loss. After that evaluation we therefore changed the rule for all methods: a learning rate at which one seed fails to learn is left out entirely, and three seeds at the rate half-way to it bound the parabola instead. (With 24 blocks, the evaluations of HybridNorm and the newer ones of Post-Norm ran on a CPU, and the others on a GPU.) With twelve blocks the new rule gives the old rate with more uncertainty. With one rate for all methods the paper's result is reproduced in part: at Pre-Norm's tuned rate one of Post-Norm's three tuning seeds stays at the unigram baseline, and the losses of the two others are far higher than Pre-Norm's. None diverges.
 
-Our runs do not show why these signs differ from the paper's. Width, text per parameter and the single rate differ, and so do two other things. The paper starts Pre-Norm from Normal weights. And it draws small embeddings, with which HybridNorm and HybridNorm\* have a lower loss than Pre-Norm at S ([chapter 06](06_hybridnorm.ipynb#how-large-a-token-enters)). Our embeddings have RMS 1, with which, in six blocks, we detect the improvement only at M. (The forecast for HybridNorm with 24 blocks was preregistered after HybridNorm\*'s runs.)
+Our runs do not show why these signs differ from the paper's. Width, text per parameter and the choice of learning rates differ, and so do two other things. The paper starts Pre-Norm from Normal weights. And it draws small embeddings, with which HybridNorm and HybridNorm\*, in preliminary evaluations, have a lower loss than Pre-Norm at S ([chapter 06](06_hybridnorm.ipynb#the-size-of-the-embeddings)). With our embeddings of RMS 1 and six blocks, we detect the improvement only at M. (The forecast for HybridNorm with 24 blocks was preregistered after HybridNorm\*'s runs.)
 
 ## A mixture of experts
 
-The paper's second model has 64 small feed-forward layers per block, its *experts*, of which a router chooses eight for each token: 6.9 billion parameters, 1.3 billion of them active ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), sections 4.1 and 4.3).
-It has higher scores than Pre-Norm in all eight benchmarks and a lower loss throughout (Figure 3, with HellaSwag and MMLU). It is a model of HybridNorm\*, not of HybridNorm: the early version's text, as we have it, has lost the star, version 4 prints it with the same numbers, and the released code trains only a mixture of HybridNorm\* ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). With experts $E_i$ and $G$ the router's weights for the chosen ones,
+The paper's second model has 64 small feed-forward layers per block, its *experts*, of which a router chooses eight for each token. It has 6.9 billion parameters, 1.3 billion of them active ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), sections 4.1 and 4.3).
+It has higher scores than Pre-Norm in all eight benchmarks and a lower loss throughout (Figure 3, with HellaSwag and MMLU). Its recipe is HybridNorm\*, not HybridNorm: our text of the early version has lost the star, version 4 prints it with the same numbers, and the released code trains only a mixture of HybridNorm\* ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). With experts $E_i$ and $G$ the router's weights for the chosen ones,
 
 $$\mathrm{MoE}(z) = \sum_{i\,\in\,\text{chosen}} G_i(z)\,E_i(z), \qquad z = N(Y)$$
 
@@ -825,12 +825,12 @@ answer(
 
 # %% [markdown]
 r"""
-With five evaluation seeds and one tuning seed, we could not detect an improvement of a hundredth of a nat. So the paper's improvement with experts is neither shown nor excluded. We withdrew the forecast that the first preregistration attributes to the paper, because the paper's mixture-of-experts model uses HybridNorm\*.
+With five evaluation seeds and one tuning seed, we could not have detected an improvement as small as a hundredth of a nat. So the paper's improvement with experts is neither shown nor excluded. We withdrew the forecast that the first preregistration attributes to the paper, because the paper's mixture-of-experts model uses HybridNorm\*.
 
 ## Figure 5: gradients, block by block
 
 The paper plots the norm of each layer's gradient at steps 1 and 100. It says that Pre-Norm's gradients explode in deeper models, that Post-Norm's vanish, and that HybridNorm's are balanced ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.5).
-Section 4.4 initializes Pre-Norm with Normal weights and HybridNorm with Megatron's, so two things differ. It names no initialization for Post-Norm, and Table 7 says Megatron for all, so we use both for Post-Norm.
+Section 4.4 initializes Pre-Norm with Normal weights and HybridNorm with Megatron's, so two things differ. It names no initialization for Post-Norm, and Table 7 gives Megatron's weights for all, so we use both for Post-Norm.
 
 What should one expect? Pre-Norm's blocks read $N(X)$, and the Jacobian of $N$ is about $1/\mathrm{RMS}(X)$: gradients are largest where the stream is smallest, in the first blocks, and more so with small embeddings. HybridNorm divides by the size of a small embedding *once*, in its first block.
 Post-Norm divides the gradient on the skip by $\sqrt{1 + w^2}$ for each sublayer output of RMS $w$, and adds the gradient of the branch:
@@ -839,9 +839,9 @@ $$\text{gradient below a sublayer} \approx \sqrt{\frac{1 + g^2}{1 + w^2}}\;\cdot
 
 where the branch multiplies a random gradient's size by $g$. If doubling the input doubles the branch's output (degree 1), $g$ is about $w$, and the formula predicts equal gradients. A gated feed-forward layer is of degree 2 for small $x$ (a SiLU is then about half of its argument), and its $g$ is $\sqrt2$ times its $w$: gradients *grow* on the way down.
 
-The figure seems to show the 550M model: section 4.1 says so of all analyses, and version 4 of the paper numbers the figure's layers up to 16. We use 29 blocks, the depth of Table 5's deeper model, where gradients should differ more, and sixteen for comparison. Embeddings are drawn at RMS 0.02, the paper's rule at width 1,024. At the 550M model's width this rule gives $1/\sqrt{2.5\cdot1536} = 0.016$.
+The figure seems to show the 550M model: section 4.1 says so of all analyses, and version 4 of the paper numbers the figure's layers up to 16. We use 29 blocks, the depth of Table 5's deeper model, where gradients should differ more, and sixteen for comparison. Embeddings are drawn at RMS 0.02, which the paper's rule gives at width 1,024. At the 550M model's width this rule gives $1/\sqrt{2.5\cdot1536} = 0.016$.
 
-The forecasts on the next cards were preregistered before these runs. We had left $g$ out of the formula, which then predicts that Post-Norm's gradients shrink on the way down, and preregistered this as likely. The first gradient does not depend on a learning rate. Statements about step 100 are for one stated rate, which was not tuned. Intervals are those of natural logarithms of ratios.
+The forecasts on the next cards were preregistered before these runs. We had left $g$ out of the formula, which then predicts that Post-Norm's gradients shrink on the way down, and preregistered this as likely. The first gradient does not depend on a learning rate. Statements about step 100 are for one stated rate, which was not tuned. Intervals are for natural logarithms of ratios.
 """
 
 # %%
@@ -1015,9 +1015,9 @@ drawn["HybridNorm"].measure(stand_out, at=1).claim(
 r"""
 At step 1 we find:
 
-- **Pre-Norm**: gradients grow towards the first blocks. How far they grow depends on the weights and on the size of the embeddings; with Megatron's weights and embeddings of RMS 1 they are nearly equal (table).
-- **Post-Norm**: with the paper's gated layers gradients do not vanish; with Megatron's small sublayer outputs they are even. A hundred steps later they shrink on the way down, as published. With ReLU they shrink at step 1 already, which the formula does not predict.
-- **HybridNorm**: with small embeddings the gradients of all blocks are of similar size, except in the first block, where the gradient is divided by the size of the embeddings. With embeddings of RMS 1 all blocks are even, and so are Pre-Norm's with the same weights. So at step 1 the difference that the paper shows comes from weights and embeddings, not from the recipe alone.
+- **Pre-Norm**: gradients grow towards the first blocks. How far they grow depends on the weights and on the size of the embeddings; with Megatron's weights and embeddings of RMS 1 the gradients are nearly equal (see the table).
+- **Post-Norm**: with the paper's gated layers gradients do not vanish; with Megatron's small sublayer outputs they are even. A hundred steps later they shrink on the way down, as published. With ReLU they shrink even at step 1, which the formula does not predict.
+- **HybridNorm**: with small embeddings the gradients of all blocks are of similar size, except in the first block, where the gradient is divided by the size of the embeddings. With embeddings of RMS 1 all gradients are similar, and so are Pre-Norm's with the same weights. So at step 1 the difference that the paper shows comes from weights and embeddings, not from the recipe alone.
 - **HybridNorm\***: the first block still has a large gradient, and so has the second.
 """
 
@@ -1102,7 +1102,7 @@ falls["ReLU"].claim(
 
 # %% [markdown]
 r"""
-All six layers have the same width and read the same batch, whereas Post-Norm's runs above read five batches. With the two degree-1 layers whose output has no mean, gradients do not shrink on average; with ReLU they do. So the cause is ReLU's mean and not the missing gate. A possible reason, found afterwards and not tested, is that this mean makes tokens alike: attention then passes on their common part at full size, but averages out a random gradient.
+All six layers have the same width and read the same batch, whereas Post-Norm's runs above read five batches. With the two degree-1 layers whose outputs have mean 0, gradients do not shrink on average; with ReLU they do. So the cause is ReLU's mean and not the missing gate. A possible reason, found afterwards and not tested, is that this mean makes tokens similar: attention then passes on their common part at full size, but averages out a random gradient.
 """
 
 # %% [markdown]
@@ -1152,11 +1152,11 @@ for other, name in (
 
 # %% [markdown]
 r"""
-With twelve blocks and embeddings of RMS 1 HybridNorm's gradients are more even than Post-Norm's, as the paper says. In the 29 blocks above, with embeddings of RMS 0.02 and one rate for all, HybridNorm's gradients at step 100 are less even than Post-Norm's if all blocks are compared (HybridNorm's first block stands out there, too), and more even if the first block is left out (table). In sixteen blocks they are less even without the first block as well. Pre-Norm's gradients do not explode in twelve blocks: on average its first block has the largest gradient, and the largest is less than twice the smallest.
+With twelve blocks and embeddings of RMS 1 HybridNorm's gradients are more even than Post-Norm's, as the paper says. In the 29 blocks above, with embeddings of RMS 0.02 and one rate for all, HybridNorm's gradients at step 100 are less even than Post-Norm's if all blocks are compared (HybridNorm's first block stands out there, too), and more even if the first block is left out (see the table). In sixteen blocks they are less even in both cases. Pre-Norm's gradients do not explode in twelve blocks: on average its first block has the largest gradient, and the largest is less than twice the smallest.
 
 ## Appendix A: two lemmas and a theorem
 
-The paper explains HybridNorm's stability by one attention head, whose output is $H = A\,V\,W_O$ with $A = \mathrm{softmax}(QK^\top/\sqrt{d_k})$.
+The paper explains HybridNorm's stability by an analysis of one attention head, whose output is $H = A\,V\,W_O$ with $A = \mathrm{softmax}(QK^\top/\sqrt{d_k})$.
 How large is the derivative of $H$ with respect to each matrix? Lemma A.1 gives the four derivatives for Pre-Norm, and Lemma A.2 gives them for QKV-norm. Both are implemented in `labkit.attention.jacobians`, and autograd agrees:
 """
 
@@ -1199,7 +1199,7 @@ exact(furthest(normed=True), tolerance=1e-10).claim(
 
 # %% [markdown]
 r"""
-Theorem A.3 derives bounds from the lemmas, printed inside an $\mathcal O(\cdot)$. The early version divides by the smallest singular value $\sigma$ of $XW$. This is not a bound: a larger $X$ lowers it and leaves the derivatives
+Theorem A.3 derives bounds from the lemmas, printed inside an $\mathcal O(\cdot)$. The early version divides by the smallest singular value $\sigma$ of $XW$. This does not give a bound: a larger $X$ lowers the result and leaves the derivatives
 unchanged. Version 4 takes the smallest singular value of $W$, and replaces the factor of the value block by $\sqrt s\,d_k$, which is correct and slightly loose ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With this $\sigma$, the bounds for $s$ tokens are:
 
 | derivative by | early version | corrected |
@@ -1208,8 +1208,8 @@ unchanged. Version 4 takes the smallest singular value of $W$, and replaces the 
 | $W_V$ | $s\sqrt{d_k}\,\Vert W_O\Vert_2/\sigma$, fails if $m > s$ | $\sqrt{s\,d_k\,m}\,\Vert W_O\Vert_2/\sigma$, $m = \min(d, d_k - 1)$ |
 | $W_Q$, $W_K$ | $s^{3/2}d_k\,\Vert W_O\Vert_2/\sigma$ | $\sqrt s\,d_k\Vert W_O\Vert_2/\sigma$ |
 
-The early value row loses a factor. A block of $\partial N(V)/\partial V$ is $\frac{\sqrt{d_k}}{\|v\|}(I - \hat v\hat v^\top)$, and the
-projection in it has the Frobenius norm $\sqrt{d_k - 1}$, not 1 (and $W_O$ lets $d$ directions through at most). No constant inside the $\mathcal O(\cdot)$ repairs the row, because the lost factor grows with $d_k$.
+In the early version, the row for $W_V$ lacks a factor. A block of $\partial N(V)/\partial V$ is $\frac{\sqrt{d_k}}{\|v\|}(I - \hat v\hat v^\top)$, and the
+projection in it has the Frobenius norm $\sqrt{d_k - 1}$, not 1 (and $W_O$ lets at most $d$ directions through). No constant inside the $\mathcal O(\cdot)$ repairs the row, because the lost factor grows with $d_k$.
 
 The rows with $\sigma$ use $\|W^\top x\| \ge \sigma\|x\|$. A head narrower than the stream, $d_k < d$, maps some $x$
 to zero, so these rows say nothing about a model with several heads.
@@ -1320,7 +1320,7 @@ exact(max(max(compare_to_printed(*head)) for head in heads), tolerance=0.3).clai
 r"""
 ## Figure 6: a scaling law
 
-The paper trains Pre-Norm and HybridNorm\* in four sizes (version 4 has the star, which our text of the early version has lost), and says that HybridNorm\*'s loss is lower and scales better, without an exponent ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.6). A law of the form
+The paper trains Pre-Norm and HybridNorm\* in four sizes (version 4 has the star, which our text of the early version has lost), and says that HybridNorm\*'s loss is lower and scales better, but gives no exponent ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.6). A law of the form
 
 $$\mathcal L(n) = E + A\,n^{-\alpha}$$
 
@@ -1337,8 +1337,8 @@ shares = {n: tokens / n for n, tokens in points.items()}
 exact(max(shares.values()) / min(shares.values())).claim(
     "E-figure-6-changes-two-things",
     "> 2",
-    "The four models in the HybridNorm paper's Figure 6 differ by a factor of more than two in the number of tokens that they read per parameter.",
-    found="The paper's four models read {fewest:,.0f} to {most:,.0f} tokens per parameter. These numbers differ by a factor of up to {mean:.1f} and are not in the order of model size.",
+    "In the HybridNorm paper's Figure 6, the number of tokens read per parameter differs by a factor of more than two between models.",
+    found="The four models in the HybridNorm paper's Figure 6 read {fewest:,.0f} to {most:,.0f} tokens per parameter. These numbers differ by a factor of up to {mean:.1f} and do not follow the order of model size.",
     source=f"{PAPER}, section 4.6",
     published="151M, 285M, 550M and 1.2B parameters on 200B, 200B, 300B and 1T tokens "
     "(Table 4: 550M on 400B)",
@@ -1353,7 +1353,7 @@ counts = {rung: parameters(ladder.build_base_run(rung, "pre")) for rung in climb
 plots.curves(
     {name: {round(counts[rung] / 1000): [*of[rung].values()] for rung in climbs} for name, of in losses.items()},
     xlabel="thousands of parameters", ylabel="test loss (nats)", logx=True, logy=True,
-    caption="Test loss against the number of parameters for every size of the shared grid, at tuned learning rates and about 20 characters per parameter. Size M also reads a longer window of text than S and trains for more steps, and part of the decrease in loss is due to the longer window.",
+    caption="Test loss against the number of parameters for every size of the shared grid, at tuned learning rates and about 20 characters per parameter. Models of size M also read a longer window of text and train for more steps than those of size S. Part of the decrease in loss is due to the window.",
     provenance=lab.provenance(climbed.where(arm=[*scaled.values()], rung=climbs, stage="final")),
 ).named("scaling-law")  # fmt: skip
 
@@ -1415,7 +1415,7 @@ def claim_steeper(id, name, sizes="rung S to M"):
         id,
         "> 0",
         f"From {sizes} {name}'s loss falls by a larger exponent than Pre-Norm's.",
-        found="From size S to size M, for an irreducible loss of E = 0, Pre-Norm's scaling exponent of {own:.3f} is {apart:.4f} {side} {name}'s. For E = 0.9 nats, {name}'s exponent differs from Pre-Norm's, {floored:.3f}, by {other:+.4f}.",
+        found="From size S to size M, for an irreducible loss of 0, Pre-Norm's scaling exponent of {own:.3f} is {apart:.4f} {side} {name}'s. For 0.9 nats, {name}'s exponent minus Pre-Norm's ({floored:.3f}) is {other:+.4f}.",
         source=f"{PAPER}, section 4.6 and Figure 6",
         published="superior scaling properties, of HybridNorm*",
         beside={
@@ -1444,16 +1444,16 @@ if len(climbs) > 1:
 
 # %% [markdown]
 r"""
-A positive difference means that the improvement, as a share of the loss above the floor, is larger at M than at S. It is a result about growth in width, window and steps together: when models grow to about the same number of parameters only in depth, HybridNorm and HybridNorm\* have the smaller exponent (printed above). It does not say that the trend would continue, because two points show no curvature.
+A positive difference means that the improvement, as a share of the loss above the floor, is larger at M than at S. This result is about growth in width, window and steps together: when models grow only in depth, to about the same number of parameters, HybridNorm and HybridNorm\* have smaller exponents (printed above). It does not show that the trend would continue, because two points show no curvature.
 
 ## Tables 1 and 2: averages over eight benchmarks
 
 The paper's dense models of 1.2 billion parameters average 62.99 (Pre-Norm), 63.25 (HybridNorm) and 64.15 (HybridNorm\*) over eight benchmarks, and its mixtures average 64.95 (Pre-Norm) and 66.12 (HybridNorm\*) ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Our models cannot answer such questions: **out of range**.
-But we can compute the error of such an average. A share $p_i$ of $n_i$ questions has the variance $p_i(1-p_i)/n_i$, so
+But we can compute the error of such an average. A share $p_i$ of $n_i$ questions has a variance of $p_i(1-p_i)/n_i$, so
 
 $$\mathrm{SE} = \frac18\sqrt{\sum_{i=1}^{8} \frac{p_i(1-p_i)}{n_i}}, \qquad \mathrm{SE}_{\text{difference}} = \sqrt{2(1-r)}\;\mathrm{SE},$$
 
-where $r$ is the correlation of two models' answers to the same questions, which was not published. We take the numbers of questions of the splits that the released code evaluates on ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). The paper names another program, which uses the larger test splits of ARC ([Gu et al., 2024](https://arxiv.org/abs/2406.08446)). We cannot tell which of the two produced the tables, so we give both. We treat each score as one count of right answers, but many scores are not such counts (second card).
+where $r$ is the correlation of two models' answers to the same questions, which was not published. We take the numbers of questions from the splits that the released code uses ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). The paper names another program, which uses the larger test splits of ARC ([Gu et al., 2024](https://arxiv.org/abs/2406.08446)). We cannot tell which of the two produced the tables, so we give both. We treat each score as one count of right answers, but many scores are not such counts (second card).
 """
 
 # %%
@@ -1487,8 +1487,8 @@ won = {
 odds = {place: count_errors(*place, larger) for place in won}
 coded = {place: count_errors(*place, questions) for place in won}
 plots.table([
-    {"table": table, "against Pre-Norm": method.replace("*", "\\*"), "points won": f"{won[table, method]:+.2f}", "ARC's split": split,
-     "one standard error, r = 0": f"{won[table, method] / z:.2f}", "standard errors, r = 0": f"{z:.2f}", "r = 1/2": f"{z * math.sqrt(2):.2f}", "r that makes it two": f"{max(0.0, 1 - z * z / 4):.2f}",
+    {"table": table, "against Pre-Norm": method.replace("*", "\\*"), "improvement (points)": f"{won[table, method]:+.2f}", "ARC's split": split,
+     "one standard error, r = 0": f"{won[table, method] / z:.2f}", "standard errors, r = 0": f"{z:.2f}", "r = 1/2": f"{z * math.sqrt(2):.2f}", "r for two errors": f"{max(0.0, 1 - z * z / 4):.2f}",
      "COPA's share of the variance, Pre-Norm": f"{find_error(tables[table]['Pre-Norm'], counted)[1]:.0%}"}
     for table, method in won
     for split, counted, z in (("validation", questions, coded[table, method]), ("test", larger, odds[table, method]))
@@ -1516,7 +1516,7 @@ exact(max(odds.values())).claim(
     "E-benchmark-averages-are-within-two-errors",
     f"< {2 / math.sqrt(2):.4f}",
     "In the HybridNorm paper's Tables 1 and 2, no average score exceeds Pre-Norm's by two standard errors of counting, unless the models' answers have a correlation of more than a half.",
-    found="The largest difference from Pre-Norm's average is {mean:.1f} standard errors if the models' answers are uncorrelated ({less:.1f} with ARC's validation splits). It exceeds two standard errors if the answers have a correlation of more than {needed:.2f} ({more:.2f}).",
+    found="In Tables 1 and 2, the largest difference from Pre-Norm's average is {mean:.1f} standard errors if the models' answers are uncorrelated ({less:.1f} with ARC's validation splits). It exceeds two standard errors if their correlation is above {needed:.2f} ({more:.2f}).",
     source=f"{PAPER}, Tables 1 and 2; numbers of questions: the released code at f0dd605, and Gu et al. 2024, arXiv 2406.08446",
     published="63.25 and 64.15 against 62.99; 66.12 against 64.95",
     beside={
@@ -1546,7 +1546,7 @@ exact(len(odd)).claim(
     "E-benchmark-scores-are-no-counts",
     "> 0",
     "Some scores in the HybridNorm paper's Tables 1 and 2 cannot come from a single evaluation of one model on all questions of the benchmark.",
-    found="Of {cells} scores, {mean:.0f} do not correspond to a whole number of correct answers in either split of the benchmark. Among them are COPA's {dense:.2f} % and {mixed:.2f} %, although COPA has only a hundred questions.",
+    found="Of {cells} scores in Tables 1 and 2, {mean:.0f} do not correspond to a whole number of correct answers in either split of the benchmark. Among them are COPA's {dense:.2f} % and {mixed:.2f} %, although COPA has only a hundred questions.",
     source=f"{PAPER}, Tables 1 and 2; its Figure 1 is smoothed by a moving average",
     beside={"cells": len(cells), "dense": copa[0], "mixed": copa[1]},
 )
@@ -1555,11 +1555,11 @@ exact(len(odd)).claim(
 r"""
 If the scores are averages over checkpoints, the questions are still the same hundred, so the error hardly shrinks. Differences between training runs add a further error, whose size the tables do not give.
 
-For single tasks, the text calls the differences in BasicArithmetic (+3.11), HellaSwag (+1.71) and COPA (+3.78) substantial, and in Table 2 those in ARC-C, ARC-E and OpenbookQA significant ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). By the table above the first two differences are more than two errors of counting, COPA's difference is less than one, and none of the three of Table 2 reaches two. All eight signs agree in Table 2. If questions were the only noise, this would happen by chance once in 128 times (in either direction). But the eight scores come from one run on each side, so a better seed would have the same effect. In Table 1 five of seven signs favour HybridNorm, with a tie, and six of eight favour HybridNorm\* ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
+For single tasks, the text calls the differences in BasicArithmetic (+3.11), HellaSwag (+1.71) and COPA (+3.78) substantial, and in Table 2 those in ARC-C, ARC-E and OpenbookQA significant ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). In the table above the first two differences exceed two standard errors of counting, COPA's is less than one, and none of the three in Table 2 reaches two. All eight signs agree in Table 2. If questions were the only noise, this would happen by chance once in 128 times (in either direction). But the eight scores come from one run on each side, so a better seed would have the same effect. In Table 1 five of seven signs favour HybridNorm (and one score is a tie), and six of eight favour HybridNorm\* ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 
 ## Tables 6 and 7: the settings
 
-Chapter 06 compares Table 7 with our settings ([the setting, line by line](06_hybridnorm.ipynb#the-setting-line-by-line)). Table 6 gives six models by width, feed-forward width, heads and layers ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With gates (three matrices per feed-forward layer) and keys and values for fewer heads, a block has
+Chapter 06 compares Table 7 with our settings ([the setting, line by line](06_hybridnorm.ipynb#the-setting-line-by-line)). Table 6 describes six models by width, feed-forward width, heads and layers ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With gates (three matrices per feed-forward layer) and keys and values for fewer heads, a block has
 
 $$2d^2 + 2d^2\,\tfrac{h_{kv}}{h} + 3\,d\,f\,e$$
 
@@ -1586,7 +1586,7 @@ exact(max(off.values())).claim(
     "E-table-6-counts-up",
     "< 0.01",
     "In the HybridNorm paper's Table 6, four dense models have as many parameters as their names say, and the mixture has the 6.9 billion that the text states, all with an error of less than a hundredth.",
-    found="Four dense models have as many parameters as their names say, and the mixture has 6.9 billion, all with an error of at most {mean:.1%}. The sixth model has {printed:.2f} billion parameters as printed and {coded:.2f} billion as coded.",
+    found="In Table 6, four dense models have as many parameters as their names say, and the mixture has 6.9 billion, all with an error of at most {mean:.1%}. The sixth model has {printed:.2f} billion parameters as printed and {coded:.2f} billion as coded.",
     source=f"{PAPER}, Table 6 and section 4.1; the released code at f0dd605",
     beside={"printed": as_printed / 1e9, "coded": as_coded / 1e9},
 )
@@ -1667,7 +1667,7 @@ assert check_pre_post(solved_pre_post).ok
 # %% [markdown]
 r"""
 **3 (proof).** Show that under QKV-norm, for $d_k \ge d$ and one head, $\|\partial H/\partial W_Q\|_F \le \sqrt s\,d_k\,\|W_O\|_2/\sigma_{\min}(W_Q)$. First find a head
-that reaches it: two tokens, $d = d_k = 4$, and four matrices.
+that reaches this bound: two tokens, $d = d_k = 4$, and four matrices.
 """
 
 # %% tags=["exercise"]
@@ -1691,7 +1691,7 @@ check_head(my_head)
 r"""
 <details><summary>Hint</summary>
 
-A covariance of values and keys is largest when both take two opposite values, half of the time each. When does the projection in $\partial N(q)/\partial q$ remove nothing?
+A covariance of values and keys is largest when both take two opposite values, each half of the time. When does the projection in $\partial N(q)/\partial q$ remove nothing?
 
 </details>
 """
@@ -1707,14 +1707,14 @@ assert check_head(solved_head).ok
 r"""
 <details><summary>Solution</summary>
 
-Let $a$ be the weights of token $i$. A change $dq$ of its normalized query changes the output by $W_O^\top C\,dq/\sqrt{d_k}$, where $C = \sum_j a_j (v_j - \bar v)(k_j - \bar k)^\top$ is the
-covariance of values and keys. All $v_j$ and $k_j$ have the length $\sqrt{d_k}$, so by Cauchy and Schwarz $\|C\|_F \le d_k$. The norm's derivative is
-$\sqrt{d_k}\,(I - \hat q\hat q^\top)/\|q\|$, and a projection does not increase a Frobenius norm. Together with $dq = dW_Q^\top x_i$ the row $i$ has at most
+Let $a$ be the attention weights of token $i$. A change $dq$ of its normalized query changes the output by $W_O^\top C\,dq/\sqrt{d_k}$, where $C = \sum_j a_j (v_j - \bar v)(k_j - \bar k)^\top$ is the
+covariance of values and keys. All $v_j$ and $k_j$ have the length $\sqrt{d_k}$, so by the Cauchy–Schwarz inequality $\|C\|_F \le d_k$. The norm's derivative is
+$\sqrt{d_k}\,(I - \hat q\hat q^\top)/\|q\|$, and a projection does not increase a Frobenius norm. With $dq = dW_Q^\top x_i$, the norm of row $i$ is therefore at most
 $\|W_O\|_2\,d_k\,\|x_i\|/\|q_i\| \le d_k\,\|W_O\|_2/\sigma_{\min}(W_Q)$, since $\|W_Q^\top x\| \ge \sigma_{\min}\|x\|$ for $d_k \ge d$. Sum the squares over $s$ tokens. $\square$
 
 </details>
 
-**4 (open).** In both tables COPA, with a hundred questions, contributes more to the variance of an average of eight than any other benchmark. How should eight benchmarks of different size be averaged, if one wants to distinguish two models? What does that average no longer say?
+**4 (open).** In both tables COPA, with a hundred questions, contributes more to the variance of an average of eight than any other benchmark. How should eight benchmarks of different sizes be averaged if one wants to distinguish two models? What does that average no longer show?
 """
 
 # %% tags=["exercise"]
