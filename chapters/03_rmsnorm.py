@@ -1269,7 +1269,7 @@ occur, because the mean square may fall anywhere between two numbers of the form
   Training did not miss it, either, as far as we looked: the means of ordinary tokens are small, and at size S, the only one at which we trained both, the two losses are equal within our margin.
   <!-- 03-pre-layer-becomes-pre-rms 03-token-mean-is-small-rms 03-rms-equals-layer-on-text -->
 - **When the subtraction is missed.** It is missed where tokens consist mostly of their mean. RMSNorm then needs a larger learning rate, and its loss is still higher.
-  Its first blocks remove most of the mean at a low learning rate and hardly any of it at a high one. The offset does not make the rest of the stream outgrow the mean: at the same
+  Its first blocks remove most of the mean at a low learning rate and hardly any of it at a high one. The rest of the stream does outgrow the mean, but not because of the offset: at the same
   learning rate, the stream after the last block, minus its mean, is smaller with the offset than without it. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
 - **How the number format matters.** One formula, $\frac1d\sum x_i^2 - \mu^2$, has no correct digits left at a mean of $2^{p/2}$ standard
   deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$: their error is the square of the rounding error of the mean.
