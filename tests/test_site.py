@@ -330,7 +330,7 @@ def test_what_is_contradicted_is_listed_in_words_and_forecasts_are_compared_with
                  Forecast("b", 0.9, "paper", "2026-01-01", outcome=True, **given),
                  Forecast("b", 0.8, "authors", "2026-01-01", outcome=True, **given)]  # fmt: skip
     page = build_scoreboard({"claims": claims}, {ONE: "One"}, forecasts=forecasts)
-    listed = page[page.index("## Contradicted here") : page.index("## This build")]
+    listed = page[page.index("## Contradicted here") : page.index("## By chapter")]
     assert "<li>It grows.<br>It shrinks. " in listed and "It stays." not in listed
     assert "1 of 2 entered for papers held (Brier score 0.41) and 1 of 1 forecast by" in page
 

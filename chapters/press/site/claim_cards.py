@@ -38,7 +38,7 @@ from press.site.links import claim_address
 from press.site.outline import Book, Outline
 from press.site.strips import draw_strip
 
-HOLM = ", survives Holm’s correction"
+HOLM = ", significant after Holm’s correction"
 # By the words of a claim's sentence: what lies right of zero on its strip.
 RIGHT = {
     r"nats \{side\}": "improvement →",
@@ -128,25 +128,18 @@ def describe_value(claim: Json) -> str:
     return f"<b>{typeset(format_mean(rebuild_estimate(claim).mean, high - low))}</b>"
 
 
-def draw_tally(claims: Iterable[Json]) -> str:
-    """Count the verdicts, each next to its symbol; verdicts that do not occur are left out.
-
-    Exact claims that hold are counted apart from findings that do.
-    """
-    found = [
-        "exact" if (claim.get("sort"), claim["verdict"]) == ("law", "holds") else claim["verdict"]
-        for claim in claims
-    ]
-    kinds = {"exact": ("holds", TICK, "exact claims that hold")} | {
-        verdict: (verdict, shape, VERDICTS[verdict]) for verdict, (shape, _) in LOOKS.items()
-    }
-    return " ".join(
-        f'<span class="labkit-verdict-{verdict}" title="{words}">'
-        f'<span aria-hidden="true">{shape}</span> {found.count(kind)} '
-        f'<span class="labkit-hidden">{words}</span></span>'
-        for kind, (verdict, shape, words) in kinds.items()
-        if kind in found
-    )
+def count_held(claims: Iterable[Json]) -> str:
+    """Count in words the findings and the exact claims that hold, and those that wait for runs."""
+    counts = {"findings": [0, 0], "exact claims": [0, 0]}
+    waiting = 0
+    for claim in claims:
+        of = counts["exact claims" if claim.get("sort") == "law" else "findings"]
+        waits = claim["verdict"] == "waits"
+        waiting += waits
+        of[0] += claim["verdict"] in HELD
+        of[1] += not waits
+    said = [f"{held} of {n} {kind}" for kind, (held, n) in counts.items() if n]
+    return " and ".join(said) + " hold" * bool(said) + f", {waiting} without runs" * bool(waiting)
 
 
 def wrap_html(markup: str) -> str:
@@ -166,9 +159,9 @@ def draw_cover(book: Book) -> str:
     rows += draw_cabinet(shelves)
     return wrap_html(
         f'<div class="labkit-matrix"><ol>{rows}</ol>'
-        f'<p class="legend">{len(claims)} claims, one mark each. Each row counts its marks: '
+        f'<p class="legend">{len(claims)} claims, one mark each: '
         f'<i class="labkit-verdict-holds"></i>\u00a0{TICK} exact claim that holds, {legend}. '
-        "Point at a mark to read its claim, or click it to see the card.</p></div>"
+        "Point at a mark to read its claim, or click or tap it to see the card.</p></div>"
     )
 
 
@@ -180,7 +173,7 @@ def draw_row(chapter: Outline) -> str:
         f'<li><a class="title" href="{chapter.name}.html">{format_number(chapter.number)} · '
         f'{html.escape(chapter.title)}</a> <span class="minutes">{chapter.minutes} min</span>'
         f' <a class="tally" href="scoreboard.html#f:chapter={chapter.number}">'
-        f"{draw_tally(chapter.claims.values())}</a>"
+        f"{count_held(chapter.claims.values())}</a>"
         f'<span class="marks">{marks}</span><p>{asks}</p></li>'
     )
 
@@ -196,7 +189,7 @@ def draw_cabinet(shelves: Sequence[Outline]) -> str:
     letters = f"{shelves[0].number} to {shelves[-1].number}"
     return (
         f'<li class="cabinet"><a class="title" href="cabinet.html">{letters} · Appendices</a>'
-        f' <a class="tally" href="cabinet.html">{draw_tally(claims)}</a>'
+        f' <a class="tally" href="cabinet.html">{count_held(claims)}</a>'
         f'<span class="marks">{marks}</span></li>'
     )
 

@@ -16,7 +16,7 @@ from press.book.chapters import format_number
 from press.book.declared import sum_costs
 from press.book.facts import Json
 from press.book.folds import is_fold, merge_folds
-from press.site.claim_cards import draw_tally
+from press.site.claim_cards import count_held
 from press.site.outline import Outline
 from press.site.page import is_figure
 
@@ -47,7 +47,7 @@ def format_facts(chapter: Outline, notebook: Json, launch: str = "") -> str:
     """
     cost = sum_costs(notebook)
     minutes = max(1, round(cost["cpu_seconds"] / 60))
-    ran = f"{cost['runs']:,} runs, {minutes:,} CPU-min"
+    ran = f"{cost['runs']:,} recorded runs ({minutes:,} CPU-minutes)"
     parts = [
         link_tally(chapter.claims.values(), chapter.number),
         f"{chapter.minutes} min to read",
@@ -63,7 +63,7 @@ def link_tally(claims: Collection[Json], number: str) -> str:
     if not claims:
         return ""
     address = f"scoreboard.html#f:chapter={number}"
-    return f'<a href="{address}">{len(claims)} claims: {draw_tally(claims)}</a>'
+    return f'<a href="{address}">{count_held(claims)}</a>'
 
 
 def build_top(cells: list[Json], number: str, facts: str) -> list[Json]:

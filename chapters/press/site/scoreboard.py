@@ -24,7 +24,7 @@ from labkit.statistics.verdicts import judge_estimate
 from press.book.chapters import format_number, read_number
 from press.book.facts import Json, format_table
 from press.book.forecasts import HELD, Forecast, score_forecasts
-from press.site.claim_cards import draw_in_scoreboard, draw_tally, wrap_html
+from press.site.claim_cards import count_held, draw_in_scoreboard, wrap_html
 
 # The chips: the properties by which cards are filtered, their values, and the labels of these.
 FACETS = {
@@ -33,7 +33,7 @@ FACETS = {
     # The kind "exact" is the sort "law".
     "kind": {"at": "one setting", "best": "tuned learning rates", "range": "a range of rates"},
     "weak": {"yes": "weak"},
-    "holm": {"yes": "survives Holm"},
+    "holm": {"yes": "significant after Holm’s correction"},
 }
 FORECASTS = """## Forecasts
 
@@ -157,7 +157,7 @@ def draw_claims(claims: Mapping[str, Json], titles: Mapping[str, str], row: str 
         title = f"{format_number(number)} · {html.escape(titles.get(chapter, chapter))}"
         folds.append(
             f'<details class="labkit-chapter"{anchor}><summary><span>{title}</span> '
-            f'<span class="tally">{draw_tally(own.values())}</span></summary>\n{cards}</details>'
+            f'<span class="tally">{count_held(own.values())}</span></summary>\n{cards}</details>'
         )
     return wrap_html("\n".join(folds))
 
@@ -183,7 +183,7 @@ def build_scoreboard(
         parts.insert(2, told)
     if claims:
         parts += list_contradicted(claims, titles)
-        parts += [wrap_html(draw_filter(titles)), f"## This build, size {size}",
+        parts += [wrap_html(draw_filter(titles)), "## By chapter",
                   draw_claims(claims, titles)]  # fmt: skip
     parts += format_margins(claims) + format_pairs(claims)
     parts += format_forecasts(forecasts)
