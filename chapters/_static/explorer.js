@@ -123,12 +123,12 @@
       box.innerHTML = `<div class="panes"><div class="tools">
         <label>recipe <select name="recipe"><optgroup label="norms alone">${list(true)}</optgroup><optgroup label="norms and more">${list(false)}</optgroup></select></label>
         <label>size <select name="rung">${options(Object.entries(this.index.rungs).map(([n, what]) => [n, `${n}: ${what}`]))}</select></label>
-        <button type="button" name="hold" aria-pressed="false">keep as A</button>
-        <button type="button" name="draw" aria-pressed="false">guess it first</button></div>
+        <button type="button" name="hold" aria-pressed="false">compare</button>
+        <button type="button" name="draw" aria-pressed="false">draw a guess</button></div>
         <div class="blocks"><div class="a" hidden></div><div class="b"></div></div>
         <div class="main"><div class="said" aria-live="polite"></div>
           <div class="panel u"><p>validation loss by learning rate (nats)</p><svg></svg></div>
-          <div class="rate"><label>rate <input type="range" name="rate" min="0" step="1"></label> <output></output></div></div>
+          <div class="rate"><label>learning rate <input type="range" name="rate" min="0" step="1"></label> <output></output></div></div>
         <details class="low"><summary>training, block by block, seed by seed</summary>
         <div><div class="panel t"><p>training loss at this rate (nats)</p><svg role="img"></svg></div>
         <div class="panel d"><p><select name="depth" aria-label="what to show by block">${options(Object.entries(BLOCKS).map(([n, [text]]) => [n, text]))}</select>
@@ -138,7 +138,7 @@
       this.part = (selector) => box.querySelector(selector);
       this.field = (name) => box.querySelector(`[name="${name}"]`);
       this.part(".b").innerHTML = `<p class="name"></p>${drawBlock(this.index, this.slots, true)}
-        <p class="hint">Click a place: you get the nearest block that we trained with a norm there, or without it.</p><p class="words"></p>`;
+        <p class="hint">Click a place to add or remove a norm. You get the nearest block that we trained.</p><p class="words"></p>`;
       this.listen();
       this.widths = new Map();
       new ResizeObserver(() => {
@@ -231,7 +231,7 @@
       this.show();
     }
 
-    // Begin to draw the curve, or end it and show what happened.
+    // Begin to draw the curve, or end it and show the result.
     turn() {
       if (this.drawing) {
         this.drawn = this.drawing;
@@ -342,7 +342,6 @@
       const hold = this.field("hold");
       hold.setAttribute("aria-pressed", Boolean(this.held));
       hold.disabled = !this.held && !this.now;
-      hold.textContent = this.held ? "drop A" : "keep as A";
     }
 
     describe(row) {
@@ -354,7 +353,7 @@
       const draw = this.field("draw");
       draw.disabled = !this.drawing && !this.now?.tried.length;
       draw.setAttribute("aria-pressed", Boolean(this.drawing));
-      draw.textContent = this.drawing ? "show what happened" : "guess it first";
+      draw.textContent = this.drawing ? "show the result" : "draw a guess";
       this.box.classList.toggle("drawing", Boolean(this.drawing));
       this.box.classList.toggle("idle", !this.stops.length);
       const range = this.field("rate"), place = this.stops.indexOf(this.rate);
@@ -490,7 +489,7 @@
       const what = this.field("depth").value, [, log] = BLOCKS[what], area = this.measure("d", 150);
       const read = (one) => one["by block"]?.[what];
       const all = Object.values(this.data.recipes).map(read).filter(Boolean);
-      if (!all.length) { this.paint(area, "", () => words(MARGIN.left, 40, "not measured on this rung"), ""); return; }
+      if (!all.length) { this.paint(area, "", () => words(MARGIN.left, 40, "not measured at this size"), ""); return; }
       const values = all.flat().filter((value) => value !== null && (!log || value > 0));
       const low = Math.min(...values), high = Math.max(...values), count = Math.max(...all.map((row) => row.length));
       const to = scale(0, count - 1, MARGIN.left + 8, area.right - 8), on = scale(low, high, area.bottom - 6, MARGIN.top + 4, log);
@@ -537,7 +536,7 @@
       const at = (one) => {
         const found = one.tried.find(([rate]) => rate === this.rate);
         if (!found) return this.rate === one.rate ? "the learning rate of the evaluation" : "not tried";
-        return found[3].length ? `diverged at step ${found[3].join(", ")}` : `${nats(found[1], 3)} nats`;
+        return found[3].length ? `diverged at step ${found[3].join(", ")}` : `validation ${nats(found[1], 3)}`;
       };
       const parts = this.both.map(([which, one]) => `${which === "a" ? "A " : ""}${at(one)}`);
       return `${this.rate}: ${parts.reverse().join("; ")}`;
@@ -545,12 +544,12 @@
 
     say() {
       const { now } = this;
-      if (this.drawing) return "<p>What will it be? Drag each point to the loss that you expect, or move it with the arrow keys. Then <b>show what happened</b>.</p>";
+      if (this.drawing) return "<p>What will it be? Drag each point to the loss that you expect, or move it with the arrow keys. Then press <i>show the result</i>.</p>";
       if (!now) return this.sayNothing();
       const name = `<b>${escape(this.recipes[this.recipe].name)}</b>`;
-      if (now.mean === undefined) return `<p>${name} has not been evaluated on rung ${this.rung} yet: ${escape(now.why)}.</p>${this.sayDrawn()}`;
+      if (now.mean === undefined) return `<p>${name} has not been evaluated at size ${this.rung} yet: ${escape(now.why)}.</p>${this.sayDrawn()}`;
       const seeds = `${now.seeds.length} seeds`;
-      return `${this.sayMoved()}<p>${name} reaches a test loss of ${nats(now.mean)} nats (${seeds}, 95 % interval ${nats(now.interval[0])} to ${nats(now.interval[1])}) at a rate of
+      return `${this.sayMoved()}<p>${name} reaches a test loss of ${nats(now.mean)} nats (${seeds}, 95 % interval ${nats(now.interval[0])} to ${nats(now.interval[1])}) at a learning rate of
         ${now.rate}. ${now.report === "strict" ? "Full" : "Preliminary"} evaluation: ${escape(now.why)}.</p>${this.sayPair()}${this.sayDrawn()}`;
     }
 
@@ -558,7 +557,7 @@
       if (!this.moved) return "";
       const { slot, before } = this.moved, on = this.slots.has(slot);
       const list = (added) => Object.entries(this.index.slots)
-        .filter(([s]) => s !== slot && this.slots.has(s) === added && before.has(s) !== added).map(([, text]) => text).join(", ");
+        .filter(([s]) => s !== slot && this.slots.has(s) === added && before.has(s) !== added).map(([, text]) => text).join(" and ");
       const also = [[list(true), "adds a norm on"], [list(false), "removes the norm on"]].filter(([of]) => of).map(([of, what]) => `${what} ${of}`);
       return `<p>You ${on ? "put a norm on" : "took the norm off"} ${this.index.slots[slot]}.${
         also.length ? ` The nearest block that we trained also ${also.join(" and ")}.` : ""}</p>`;
@@ -566,7 +565,7 @@
 
     sayPair() {
       const lost = this.held && this.held !== this.recipe && !this.then;
-      const absent = lost ? `<p>A, ${escape(this.recipes[this.held].name)}, is not recorded on rung ${this.rung}.</p>` : "";
+      const absent = lost ? `<p>A, ${escape(this.recipes[this.held].name)}, is not recorded at size ${this.rung}.</p>` : "";
       const other = this.then ? this.held : this.index.over;
       const pair = other === this.recipe ? null : this.compare(this.recipe, other);
       if (!pair) return absent;
@@ -603,7 +602,7 @@
 
     sayNothing() {
       const cost = this.data.minutes ? `, some ${this.data.minutes} minutes of one core` : "";
-      return `<p>Nobody has recorded <b>${escape(this.recipes[this.recipe].name)}</b> on rung ${this.rung}. Another rung may have it.</p>
+      return `<p>Nobody has recorded <b>${escape(this.recipes[this.recipe].name)}</b> at size ${this.rung}. Another size may have it.</p>
         <p>This trains it${cost}; with <code>--look</code> for a first minute alone:<br><code class="command">labkit leaderboard ${this.index.over} '${escape(this.recipe)}' --rung ${this.rung}</code></p>`;
     }
 
