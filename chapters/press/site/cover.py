@@ -22,17 +22,18 @@ CHOICES = {
     "best": "Pre-Norm at its best learning rate",
     "too fast": "Pre-Norm at too high a learning rate",
     "no norms": "no norms at all",
-    "stuck": "a model stuck on letter frequencies",
+    "stuck": "Post-Norm at too high a learning rate",
 }
 TOLD = {
-    "best": "A norm before each layer, and none on the stream.",
+    "best": "A norm before each sublayer, and none on the residual stream, the sum that runs "
+    "through all blocks.",
     "too fast": "Nothing diverges, but attention’s logits grow until each character looks at only "
     "one other ([04_qk_norm chapter 04]).",
     "no norms": "At a careful learning rate it does nearly as well as Pre-Norm. At higher rates it "
     "diverges: see its row in the map ([10_choosing_a_norm chapter 10]).",
-    "stuck": "This is Post-Norm at a learning rate at which Pre-Norm still learns. Early in "
-    "training it wrote short words and then lost them: it knows only how often each character "
-    "occurs ([02_pre_and_post_norm chapter 02]).",
+    "stuck": "At this learning rate Pre-Norm still learns. Early in training this model wrote "
+    "short words and then lost them: it is stuck on letter frequencies and knows only how often "
+    "each character occurs ([02_pre_and_post_norm chapter 02]).",
 }
 LOST = 0.1  # nats above which a loss is as good as that of letter frequencies
 MARKS = {
@@ -181,13 +182,15 @@ def say_map(data: Json) -> str:
     while recipes[first]["held"]:
         first += 1
     return (
-        f"<b>Every learning rate.</b> A row is a recipe for placing norms, a column a rate. Blue "
-        f"cells have a lower loss than a table of trigram counts "
+        f"<b>Every learning rate.</b> A row is a recipe for placing norms, and a column is a "
+        f"learning rate. The loss is the cross-entropy in nats (natural logarithm): lower is "
+        f"better. Blue cells have a lower loss than a table of trigram counts "
         f"({data['lines']['trigram counts']:.2f} nats), orange cells a higher one, and red cells "
         f"are no better than letter frequencies ({data['lines']['letter frequencies']:.2f}). At "
         f"{best}, {speaking(recipes, best)} of {len(recipes)} recipes are blue. At ten times that "
         f"rate, {speaking(recipes, high)} are: {speaking(off, high)} of the {len(off)} without a "
         f"norm on the residual stream, and {speaking(on, high)} of the {len(on)} with one. In "
-        f"that column, the {first} lowest losses belong to recipes that bound attention’s logits. "
-        f"A cell is one run or the mean of three, so this map is a first look."
+        f"that column, the {first} lowest losses belong to recipes that keep attention’s logits "
+        f"bounded. A cell is one run or the mean of three (each text above is from one run), so "
+        f"this map is a first look."
     )
