@@ -15,7 +15,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const chosen = CHOICES.includes(stored) ? stored : "essential";
   const choice = document.createElement("fieldset");
   choice.className = "labkit-code";
-  choice.innerHTML = "<legend>Code</legend>" + CHOICES.map((name) =>
+  choice.innerHTML = "<legend>Show code:</legend>" + CHOICES.map((name) =>
     `<label><input type="radio" name="code" value="${name}"${name === chosen ? " checked" : ""}> ${name}</label>`
   ).join("");
   choice.addEventListener("change", ({ target }) => {

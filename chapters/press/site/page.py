@@ -49,7 +49,7 @@ DRAWN = """<figure class="labkit-figure" id="{anchor}"{explorer}>
 <a class="labkit-number" href="#{anchor}">Figure {number}</a> {caption}
 
 <div class="labkit-foot">{links}<details class="labkit-provenance">\
-<summary aria-label="Where these numbers come from">i</summary>
+<summary>how it was made</summary>
 {facts}</details></div></figcaption></figure>"""
 LINK = '<a class="labkit-permalink" href="#{anchor}" aria-label="Link to Figure {number}">¶</a>'
 DATA = '<a href="{table}" download aria-label="data of Figure {number} (CSV)">data</a>'
