@@ -18,7 +18,7 @@ But the model is Pre-Norm: the input of attention *is* normalized. Why must quer
 
 - Pre-Norm normalizes the input of the query and key matrices, but without weight decay nothing bounds these matrices themselves. The softmax puts their product into an exponent.
 - A norm on queries and keys takes their lengths out of the logit. If this norm is RMSNorm, attention can still choose a single key by direction alone, and the logit grows only as far as the trained gains let it.
-- With the norm, a model trains at high learning rates at which the attention of a Pre-Norm model collapses. The norm costs few operations, and at sizes S and M, with tuned learning rates, it did not raise the loss.
+- With the norm, a model trains at high learning rates at which the attention of a Pre-Norm model collapses. The norm costs few operations. In small models of two sizes, with tuned learning rates, it did not raise the loss.
 
 </details>
 """
