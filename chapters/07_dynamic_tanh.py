@@ -70,7 +70,7 @@ def mixture(s, tokens=400, width=256):
 def draw(s):
     """Draw layer norm's map over such tokens."""
     told = describe("layer", nn.LayerNorm(256).double(), mixture(s))
-    title = {f"layer norm, one token in ten {s} times as large": told}
+    title = {f"layer norm, every tenth token × {s}": told}
     return plots.norm_curves(title, caption="Points: single entries. Lines: single tokens.")
 
 
@@ -82,7 +82,7 @@ plots.explore(
     label="size of one token in ten",
     caption="Output of one layer norm against its input, on a batch in which one token in ten is larger than the others, by the factor on the slider. At 1 the map over all tokens is a line. At larger factors it flattens at both ends. "
     "Lines: three single tokens. Here and below we draw only some of the entries: the most extreme ones and as many others, evenly spaced in rank. "
-    "The bend (lower right) is the slope at the ends divided by the slope in the middle. It is 1 for a line and smaller for an S.",
+    "The bend (lower right) is the slope at the ends divided by the slope in the middle: 1 for a line, and smaller the more the map is like an S.",
 )
 
 # %% [markdown]
