@@ -93,7 +93,7 @@ plots.explore(
     [1, 8, 64],
     "programs",
     label="sequences decoded at once",
-    caption="Share of a decoding step that is spent on norms and on the sums before them (which add a branch to the stream), for four programs that compute the same formulas, in a model of 8 billion parameters on one H100. All but the first run in CUDA graphs, which start a recorded list of kernels as a whole. The section *A whole model* explains these estimates.",
+    caption="Estimate, not a measurement: share of a decoding step that is spent on norms and on the sums before them (which add a branch to the stream), for four programs that compute the same formulas, in a model of 8 billion parameters on one H100. All but the first run in CUDA graphs, which start a recorded list of kernels as a whole. The section *A whole model* explains the estimate.",
 )
 
 # %% [markdown]
