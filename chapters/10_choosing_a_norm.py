@@ -11,14 +11,14 @@ r"""
 # Choosing a norm
 
 **Question.** You will train a language model of seven billion parameters tomorrow. Everybody's answer is *RMSNorm, in Pre-Norm position, and QK-Norm if the model is large.*
-We trained nearly forty recipes, mostly on one text. One came first, but every list has a winner.
+We trained small models with nearly forty recipes, mostly on one text. One came first, but every list has a winner.
 Would the list look different if all recipes were equally good, and which recipe should you take?
 
 <details><summary>In short (contains spoilers)</summary>
 
+- Take RMSNorm, in Pre-Norm position, with QK-Norm. Each piece of advice in the table near the end is graded by its evidence: a law, a report on large models, or only our own small runs.
 - With tuned learning rates, most neighbours in the list of recipes cannot be distinguished. A list of eleven equal recipes would have a winner, too, but hardly any of its pairs would differ.
 - At the smallest model size, recipes differ more in the cost of a wrong learning rate (averaged over a hundredfold range of rates) than in their best loss. Anyone who trains a large model has only one try.
-- Each piece of advice in the table near the end is graded by its evidence: a law, a report on large models, or only our own small runs.
 
 </details>
 """
@@ -878,7 +878,7 @@ r"""
 Is the best rate halved? Neighbouring learning rates differ by a factor of 1.8 here, so the grid is too coarse to tell. (A rate on the board may lie between two that we tried, as the lowest point of a parabola.) Even so, a wide range of rates helps:
 where the curve is flat, it matters little that a learning rate was tuned on another model.
 
-## What to choose: a table that the ledger writes
+## What to choose: a table of advice
 
 The *ledger* is the book's record of all claims and their verdicts. Each row of the next table gives advice for a situation that we chose. The strength of the advice depends on the evidence, which the row lists in three
 grades. A **law** holds at any size. A **report** describes runs far larger than ours. **Our run** is a finding of this book, listed with its scale. It supports advice only if it survives Holm's
