@@ -224,14 +224,14 @@ def test_a_reader_draws_the_curve_first_with_the_pointer(page: Page):
 
 def test_what_is_held_and_not_on_the_rung_says_so(page: Page):
     open_explorer(page, f"{PAGE}?r=post&a=lns&rung=D")
-    expect(said(page)).to_contain_text("A, LayerNorm scaling, is not recorded on rung D.")
+    expect(said(page)).to_contain_text("A, LayerNorm scaling, is not recorded at size D.")
     expect(said(page)).to_contain_text("higher than Pre-Norm")
 
 
 def test_what_a_rung_does_not_have_says_so_with_its_command(page: Page, capsys):
     open_explorer(page, f"{PAGE}?r=lns&rung=D")
     assert "lns" not in load("D")["recipes"]
-    expect(said(page)).to_contain_text("Nobody has recorded LayerNorm scaling on rung D")
+    expect(said(page)).to_contain_text("Nobody has recorded LayerNorm scaling at size D")
     command = shlex.split(said(page).locator(".command").text_content() or "")
     assert command == ["labkit", "leaderboard", "pre", "lns", "--rung", "D"]
     assert main([*command[1:], "--list"]) == 0
