@@ -175,7 +175,7 @@ def make_claim(
         effect=effect,
         predicted=predicted,
         rungs=rungs,
-        runs=None if evidence.live or rungs else _describe_runs(evidence, estimate),
+        runs=None if evidence.live else _describe_runs(evidence, estimate),
         only=only,
         word=None if kind == "exact" or waits else _date_runs(evidence, lock, rungs, estimate),
         lock=lock and _sum_up_lock(lock, waits),

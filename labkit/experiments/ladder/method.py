@@ -119,7 +119,7 @@ class MethodRuns:
         best = self.find_best(MethodRuns("S", self.method, self.read).first)
         if best is None:
             return None
-        return name_rate(max(find_place(best) - QUARTER * RUNGS[self.rung].lower, LOWEST + QUARTER))
+        return name_rate(find_place(best) - QUARTER * RUNGS[self.rung].lower)
 
     @cached_property
     def looked(self) -> list[Run]:
