@@ -14,20 +14,11 @@ from labkit.leaderboard.footprint import count_footprint
 from labkit.leaderboard.letters import letters
 from labkit.leaderboard.standings import Row, rank_ladder, rank_rows
 from labkit.model import ModelConfig
-from labkit.statistics.holm import adjusted
 from labkit.training import Record
 from press import cli
 
 
 # -- statistics -------------------------------------------------------------------------------
-def test_holm_by_hand():
-    found = adjusted({"a": 0.004, "b": 0.030, "c": 0.015, "d": 0.020})
-    assert found == pytest.approx({"a": 0.016, "b": 0.045, "c": 0.045, "d": 0.045})
-    assert list(found) == ["a", "b", "c", "d"]
-    assert adjusted({"a": 0.9, "b": 0.8}) == {"a": 1.0, "b": 1.0}
-    assert adjusted({}) == {}
-
-
 def test_letters_are_shared_where_nothing_differs():
     found = letters(list("ABCD"), {("A", "D"), ("B", "D")})
     assert found == {"A": "a", "B": "a", "C": "ab", "D": "b"}
