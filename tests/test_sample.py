@@ -71,6 +71,9 @@ def test_other_seeds_are_not_paired_but_compared():
     other = runs({8: 1.0, 9: 2.0, 10: 0.5})
     with pytest.raises(ValueError, match=r"seeds 5, 6, 7 and seeds 8, 9, 10.*improvement_over"):
         POST.measure("test.loss") - other.measure("test.loss")
+    twice, again = runs({5: 1.0}) + runs({5: 2.0, 6: 3.0}), runs({6: 1.0}) + runs({5: 2.0, 6: 3.0})
+    with pytest.raises(ValueError, match="seeds 5, 5, 6 and seeds 6, 5, 6"):
+        twice.measure("test.loss") - again.measure("test.loss")
     found = other.measure("test.loss").improvement_over(POST.measure("test.loss"))
     assert isinstance(found.estimate, Difference) and found.mean == pytest.approx(3.0 - 3.5 / 3)
     assert len(found.records) == 6, "it knows the runs of both"
@@ -102,10 +105,16 @@ def test_a_map_a_step_and_a_change_reach_through_what_was_computed():
 
 
 def test_the_same_measure_is_read_again_from_the_experiment_with_another_field():
+    asked = []
+
     def rerun(changes):
+        asked.append(changes)
         return replace(POST, rows=runs({5: changes["lr"], 6: 1.0}).rows)
 
     post = replace(POST, rerun=rerun)
+    with pytest.raises(ValueError, match="from an experiment can be read again"):
+        combine(min, post.measure("test.loss"), computed([1.0, 2.0, 3.0])).again(lr=7.0)
+    assert not asked, "nothing is run before it is refused"
     assert post.measure("test.loss").again(lr=7.0).values == (7.0, 1.0)
     assert post.count(lambda one: one.losses[0] > 2).again(lr=7.0).estimate.k == 1
 
@@ -113,7 +122,7 @@ def test_the_same_measure_is_read_again_from_the_experiment_with_another_field()
 def test_counts_subtract_to_a_gap_and_have_no_values_to_pair():
     stuck = POST.count(lambda one: one.losses[0] > 2)
     gap = stuck - PRE.count(lambda one: one.losses[0] > 2)
-    assert gap.estimate.counts == [[2, 3], [0, 3]]
+    assert gap.estimate.counts == [[2, 3], [0, 3]] and gap.seeds == ()
     with pytest.raises(ValueError, match="one value per run, got a proportion"):
         stuck / stuck
 
@@ -145,11 +154,18 @@ def test_a_claim_takes_kind_dates_and_what_is_lacking_from_its_sample(tmp_path, 
     assert word(mixed) == "seen first", "one of its runs is older than the lock"
     after = late.measure("test.loss").after(early.measure("test.loss"))
     later = combine(min, late.measure("test.loss"), after)
-    assert word(after) == word(later) == "looked, then locked"
+    assert word(after) == word(later) == word(after.after(later)) == "looked, then locked"
     poor = late.measure("test.loss").over_rates(["too few rates"])
     claim = poor.claim("y-one", "< 9", "It falls.", found="It falls to {mean:.1f}.", source="here")
     assert claim.kind == "range" and claim.lacking == ("too few rates",)
     assert claim.verdict == "not-seen" and claim.statement == "It falls to 3.0."
+
+
+def test_what_is_computed_lacks_what_its_parts_lack_and_has_a_kind_that_all_share():
+    post, pre = POST.measure("test.loss"), PRE.measure("test.loss")
+    best, over = post.tuned(["a"]).tuned(["b"]), pre.over_rates(["c"]).over_rates(["d"])
+    assert (best - over).lacking == ("a", "b", "c", "d") and (best - over).kind == "at"
+    assert (best - best).kind == "best" and computed([1.0], unit="draws").map(abs).unit == "draws"
 
 
 def test_what_stands_beside_is_a_number_a_result_or_a_trial():
