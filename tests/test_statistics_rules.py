@@ -47,6 +47,7 @@ ABOVE, NEAR = parse_criterion("> 0"), parse_criterion("in [-0.05, 0.25]")
         ("< -2e-3", [-0.0021, -5], [-0.002, 0.0]),
         ("<= .5", [0.5, -7], [0.51]),
         ("in [-1, 3]", [-1, 0, 3], [-1.01, 3.01]),
+        ("in [2, 2]", [2], [1.99, 2.01]),
     ],
 )
 def test_a_criterion_is_met_on_its_side_and_at_its_bound_only_where_it_says_so(text, met, missed):
@@ -107,6 +108,8 @@ def test_ranks_are_correlated_with_fieller_s_interval():
     assert found.compute_interval() == pytest.approx(
         (math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half))
     )
+    same = correlate_ranks(one, one).compute_interval()  # as wide as that of 0.999
+    assert same[0] == pytest.approx(math.tanh(math.atanh(0.999) - half))
 
 
 # -- proportions ------------------------------------------------------------------------------
@@ -185,6 +188,9 @@ def test_arms_are_set_apart_one_after_the_other_the_worst_first():
     found = pool_scatter(samples)
     assert found.apart == ("wider", "wide") and found.freedom == 4 * 5
     assert found.sd == pytest.approx(math.sqrt(variance(calm)))
+    samples = {"a": tuple(6 * v for v in calm), "b": tuple(6.01 * v for v in calm)}
+    samples |= {f"calm {i}": calm for i in range(8)}
+    assert pool_scatter(samples).apart == ("b", "a"), "their corrected p-values are equal"
 
 
 @pytest.mark.parametrize(("p", "alone"), [(0.052, False), (0.048, True)])
