@@ -10,7 +10,8 @@ from claim_call import claim
 from labkit.experiments import proportion
 from labkit.experiments.card_html import format_interval, format_number, mark_rungs, typeset
 from labkit.experiments.claims import KINDS, VERDICTS
-from labkit.statistics.seeds import t_interval
+from labkit.statistics.recorded import rebuild_estimate
+from labkit.statistics.seeds import Seeds, t_interval
 
 REST = {"source": "a paper", "criterion": "> 0", "kind": "at"}
 
@@ -102,8 +103,10 @@ def test_the_entry_is_the_ledger_s():
         "samples", "rungs", "runs", "only", "word", "lock", "lacking", "unit",
         "tried", "verdict", "weak", "tolerance", "seeds",
     }  # fmt: skip
-    assert entry["seeds"] == 3
+    assert entry["seeds"] == 3 and entry["rungs"] is None and entry["tolerance"] == 2.48
     assert entry["verdict"] in VERDICTS and entry["kind"] in KINDS
+    far = claim("x", "s", [1000.01, 1000.02, 1000.03], **REST).to_dict()
+    assert rebuild_estimate(far) == Seeds((1000.01, 1000.02, 1000.03)), "six digits are its own"
 
 
 def test_a_card_says_how_somebody_tried_to_break_it_and_what_nobody_tried():
@@ -117,6 +120,9 @@ def test_a_card_says_how_somebody_tried_to_break_it_and_what_nobody_tried():
     rungs = {"S": [1.0, 1.1, 1.2, 1.1, 1.0], "M": [1.1, 1.0, 1.2, 1.1, 1.3]}
     ladder = claim("x", "s", rungs, **REST | {"kind": "best"}).to_dict()["tried"]
     assert ladder["second value"] == "on S and M" and ladder["control"].startswith("tuned")
+    given = REST | {"kind": "best", "tried": {"control": "the same rate"}}
+    one = claim("x", "s", {"S": rungs["S"]}, **given).tried
+    assert one == {"last step": "the test loss at the end", "control": "the same rate"}
 
 
 def test_the_tolerance_is_a_share_of_the_value_unless_told():
@@ -124,7 +130,7 @@ def test_the_tolerance_is_a_share_of_the_value_unless_told():
     wide = claim("x", "s", [1.0, 2.0, 3.0], **REST)
     assert wide.tolerance == pytest.approx((high - low) / 2)
     exact = REST | {"kind": "exact"}
-    assert claim("x", "s", 6.3e-7, **exact).tolerance == pytest.approx(0.05 * 6.3e-7)
+    assert claim("x", "s", -6.3e-7, **exact).tolerance == pytest.approx(0.05 * 6.3e-7)
     assert claim("x", "s", 2.0, tolerance=0.5, **exact).tolerance == 0.5
     assert claim("x", "s", 0.0, **exact).tolerance == 0.0, "zero has no share"
 
@@ -135,6 +141,8 @@ def test_a_sentence_may_name_words_and_they_are_settings():
     assert made.to_dict()["numbers"] == {"which": "a shift"}
     made = claim("x", "At {rate:g}: {mean:.2f}, {n} seeds", [1.0, 2.0, 3.0], rate=0.03, **REST)
     assert made.to_dict()["numbers"] == {"rate": 0.03, "mean": 2.0, "n": 3}
+    far = claim("x", "Up to {rate:g}", [1.0, 1.1], rate=math.inf, **REST)
+    assert far.to_dict()["numbers"] == {"rate": "inf"}, "JSON has no infinity"
 
 
 # -- what a verdict needs ---------------------------------------------------------------------
@@ -185,6 +193,7 @@ def test_runs_are_counted_with_exact_intervals():
         "x", "{k}/{n}, {other_k}/{other_n}", proportion([1] * 5) - proportion([0] * 5), **REST
     )
     assert gap.statement == "5/5, 0/5" and gap.verdict == "holds" and gap.weak is False
+    assert gap.to_dict()["counts"] == [[5, 5], [0, 5]]
 
 
 def test_a_claim_beyond_its_source_s_domain_gets_no_verdict():
@@ -205,6 +214,7 @@ def test_a_margin_is_tied_to_an_effect_or_to_a_prediction():
         claim("x", "s", values, **same)
     tied = claim("x", "s", values, effect=0.02, **same)
     assert (tied.verdict, tied.criterion, tied.effect) == ("holds", same["criterion"], 0.02)
+    assert claim("x", "s", values, effect=-0.02, **same).verdict == "holds"
     for wide in ("in [-0.03, 0.03]", "< 0.03"):  # beside an effect of 0.02
         with pytest.raises(ValueError, match=r"at most a quarter.*0.03 for an effect of 0.02"):
             claim("x", "s", values, effect=0.02, **same | {"criterion": wide})
