@@ -69,7 +69,8 @@ def book(tmp_path, monkeypatch):
 def test_a_lock_is_read_as_it_was_written_and_the_last_one_counts(book):
     add_lock(book, lock())
     add_lock(book, lock(probability=0.3, at=AFTER))
-    assert [one.probability for one in read_locks(book)] == [0.8, 0.3], "both stay"
+    add_lock(book, lock(id="04-x", probability=0.6, at=AFTER))
+    assert [one.probability for one in read_locks(book)] == [0.8, 0.6, 0.3], "both stay, by time"
     assert find_lock(book, "05-x").probability == 0.3 and find_lock(book, "05-y") is None
 
 
@@ -95,6 +96,7 @@ def test_a_probability_lies_between_0_and_1(p):
     ("rungs", "word"),
     [
         ({"S": lead()}, LOCKED),
+        ({"S": lead(since=AT)}, LOCKED),
         ({"S": lead(looked=AFTER)}, LOCKED),
         ({"S": lead(looked=BEFORE)}, LOOKED),
         ({"S": lead(since=BEFORE, looked=BEFORE)}, SEEN),
@@ -118,6 +120,7 @@ def test_a_card_says_what_of_any_rung_was_seen_before_its_lock(book, rungs, word
 
 def test_a_claim_without_a_lock_was_seen_first_and_a_law_has_no_word(book):
     assert make({"S": lead()}).word == SEEN
+    add_lock(book, lock())
     with collect_claims() as found:
         claim("05-x", "s", 1.0, source="a test", criterion="> 0", kind="exact")
     assert found[0].word is None
@@ -170,7 +173,12 @@ def test_off_the_ladder_a_preregistered_claim_reads_as_many_seeds_as_its_lock_na
     with pytest.raises(LockError, match=r"n = 3, but the chapter reads [24] seeds; read as many"):
         claim("05-x", "{mean:.2f}", values, since=AFTER, **given)
     assert claim("05-x", "{mean:.2f}", values, since=BEFORE, **given).word == SEEN
-    assert claim("05-x", "{mean:.2f}", [1.0, 1.1, 0.9], since=AFTER, **given).word == LOCKED
+    one, other = [1.0, 1.01, 0.99, 1.0], [1.2, 1.21, 1.19]
+    shares = Proportion(2, 3) - Proportion(1, 4), Proportion(1, 4) - Proportion(2, 3)
+    for three in (
+        [1.0, 1.1, 0.9], *shares, compare_samples(one, other), compare_samples(other, one)
+    ):  # fmt: skip
+        assert claim("05-x", "{mean:.2f}", three, since=AFTER, **given).word == LOCKED
 
 
 def test_a_lock_waits_for_its_seeds_beside_a_first_look_and_is_then_judged_on_its_rungs_alone(book):
@@ -203,7 +211,7 @@ def test_a_lock_is_as_old_as_the_later_of_its_row_and_its_commit(book):
     commits = book / "data" / "locks" / "committed.csv"
     given = {"S": lead()}
     assert find_time(book, one) == AT and make(given).word == LOCKED
-    commits.write_text(f"sum,committed\n{one.compute_sum()},{BEFORE}\n")
+    commits.write_text(f"sum,committed\n{one.compute_sum()},2026-03-01T01:00:00+02:00\n")
     assert find_time(book, one) == AT, "a commit is no earlier than its row"
     commits.write_text(f"sum,committed\n{one.compute_sum()},2027-01-01T00:00:00+00:00\n")
     assert make(given).word == SEEN and find_time(book, lock(at=AFTER)) == AFTER
@@ -243,6 +251,8 @@ def test_a_lock_may_name_its_seeds_rung_by_rung(book):
     assert make({"S": lead(), "M": lead(2)}).verdict == "holds"
     with pytest.raises(ValueError, match="one for each of its rungs, got n = 3, 2 for S"):
         lock(n=(3, 2))
+    with pytest.raises(ValueError, match="two seeds or more, got n = 3, 1"):
+        lock(rungs=("S", "M"), n=(3, 1))
 
 
 def test_a_lock_may_ask_for_pairs_and_other_rows_stay_as_they_were(book):
@@ -291,7 +301,9 @@ def test_a_paired_lock_waits_for_seeds_that_both_arms_have(book):
     assert "unpaired" in str(waiting)
     three = replace(apart, pairs=(0.2, 0.19, 0.21))
     two = replace(apart, pairs=(0.2, 0.19))
-    assert make({"S": two, "M": two}).to_dict()["lock"]["waits"] == ["2 of 3 seeds evaluated on S"]
+    waiting = make({"S": two, "M": two})
+    assert waiting.to_dict()["lock"]["waits"] == ["2 of 3 seeds evaluated on S"]
+    assert waiting.rungs["S"].paired, "what has shared seeds is shown in pairs before, too"
     assert make({"S": three, "M": two}).verdict == "holds"
 
 
