@@ -51,6 +51,7 @@ CLAIMS = {
     "01-refuted": FOUND | {"verdict": "contradicted", "criterion": "< 0"},
     "01-not-seen": NOT_SEEN,
     "01-out": FOUND | {"verdict": "out-of-range"},
+    "01-young": FOUND | {"verdict": "not-seen"},
     # It holds by itself, and not among so many.
     "01-lucky": find("holds", 1.0, 0.2, 0.4, 1.6, 0.8),
     **{f"01-{n}": NOT_SEEN for n in range(9)},
@@ -69,7 +70,10 @@ def test_a_row_holds_what_survives_with_grade_and_scale():
     assert read_lines(["01-law"]) == [("law", "any size", "01-law")]
     assert read_lines(["01-found"]) == [("our run", "small models", "01-found")]
     assert read_lines([PAPER]) == [("report", "1 B parameters", "Holm (1979)")]
-    for lost in ("01-not-seen", "01-out", "01-lucky", "01-refuted", "01-false-law", "09-x"):
+    assert find_survivors({"alone": CLAIMS["01-lucky"]}) == {"alone"}
+    for lost in (
+        "01-not-seen", "01-out", "01-young", "01-lucky", "01-refuted", "01-false-law", "09-x"
+    ):  # fmt: skip
         assert read_lines([lost]) == [], lost
         assert len(read_lines(["01-law", lost])) == 1, lost
 
