@@ -21,10 +21,17 @@ from labkit.experiments.ladder.method import MethodRuns, list_strict_seeds
 from labkit.experiments.ladder.orders import compare_all
 from labkit.experiments.ladder.plan import list_next_runs
 from labkit.experiments.ladder.rates import choose_rate, fit_valley, measure_left
-from labkit.experiments.ladder.reading import list_progress, read_results
+from labkit.experiments.ladder.reading import describe_progress, list_progress, read_results
 from labkit.experiments.locks import Lock, add_lock
 from labkit.experiments.records import LADDER, Records, from_row
 from labkit.statistics import verdicts
+from labkit.statistics.recorded import (
+    find_survivors,
+    judge_weakness,
+    p_value,
+    rebuild_estimate,
+    verdict_of,
+)
 from labkit.training import Record
 
 LOSSES = {"pre": 1.40, "qk": 1.39, "no attention": 2.40}
@@ -112,6 +119,7 @@ def test_a_larger_rung_is_searched_a_little_below_the_best_rate_of_s():
     }
     grown = {run.train.lr for run in MethodRuns("M", "pre", moved(0.0001)).fine}
     assert min(grown) == 0.0001, "the grid grows where the best is an end"
+    assert max(run.train.lr for run in MethodRuns("M", "pre", moved(1.0)).fine) == 1.0
     assert {run.train.lr for run in MethodRuns("M", "pre", moved(0.00178)).strict_finals} == {
         0.00178
     }
@@ -171,6 +179,9 @@ def test_the_plan_goes_arm_by_arm_and_ends():
     steps = list(list_next_runs(lambda run: None))
     assert all(run.seed in (ladder.TUNING_SEED, *ladder.SEEDS) for run in steps[0])
     assert list(list_next_runs(read)) == []
+    (room,) = list_next_runs(lambda run: None, [("room", ["pre"])])
+    tried = {(run.train.lr, run.seed) for run in room}
+    assert tried == {*product(ladder.COARSE, ladder.TUNING_SEEDS)} and len(room) == 15
     first = next(list_next_runs(read_first))
     assert {(run.model.recipe, run.model.depth) for run in first} == {("hybrid", 12)}
 
@@ -179,6 +190,15 @@ def test_a_whole_strict_report_needs_no_first_look():
     looks = {run.key() for run in MethodRuns("S", "pre", read).first_finals}
     strict = list(list_next_runs(lambda run: None if run.key() in looks else read(run)))
     assert looks and strict == []
+
+
+def test_a_search_that_goes_on_says_at_which_end_its_best_rate_is():
+    begun = describe_progress(
+        MethodRuns("S", "pre", lambda run: read_first(run) if run.train.lr < 0.005 else None)
+    )
+    assert begun.why.endswith("2 learning rates tried; the best so far, 0.00316, is the highest, "
+                              "so the search continues")  # fmt: skip
+    assert (begun.trained, begun.left) == (2, 13), "of three seeds at each coarse rate"
 
 
 @pytest.mark.slow
@@ -299,6 +319,7 @@ def test_what_a_comparison_lacks(monkeypatch):
 
     monkeypatch.setattr(comparing, "references", lambda rung: {"trigram counts": 1.89})
     assert ladder.improvement(results("S"), "qk").list_lacking() == []
+    assert ladder.improvement(results("S", "M", "D"), "qk").largest == "M"
     assert ladder.improvement(results("S", "M"), "qk").list_lacking() == []
     assert ladder.improvement(results("S", "D"), "qk").find_lacking("D") == []
     without = results("S").where(arm=["pre", "qk"])
@@ -315,6 +336,11 @@ def test_the_table_has_an_arm_a_row_and_a_rung_s_columns():
     assert first["S: rate"] == 0.01 and first["S: n"] == 20 and first["S: lead"].startswith("+0.0")
     coarse = fmean(ladder_loss(rate) for rate in ladder.COARSE)
     assert first["S: lost"] == pytest.approx(coarse, abs=1e-4), "three seeds at every coarse rate"
+    tuning, room = (
+        {(of["lr"], of["seed"]) for of, _ in results("S").where(arm="qk", stage=stage)}
+        for stage in ("tuning", "room")
+    )
+    assert not tuning & room and tuning | room > {*product(ladder.COARSE, ladder.TUNING_SEEDS)}
     pre = next(row for row in ladder.table(results("S")) if row["arm"] == "pre")
     assert pre["S: lead"] == "" and "S: lead" not in ladder.table(results("S"), over=None)[0]
 
@@ -360,6 +386,7 @@ def test_one_scatter_for_all_tells_more_apart_than_pairs_of_few_and_tuning_takes
     pairs = compare_all(found, "S", ["pre", "qk"])
     assert list(pairs) == [("pre", "qk")] and pairs["pre", "qk"].mean < -0.02, "of its first"
     assert ladder.compare_orders(found.where(arm="pre"), "S", "M").pairs == 0
+    assert ladder.compare_orders(results("S", "M"), "S", "M").arms == ("pre", "qk")
 
 
 def test_pairs_are_of_one_seed():
@@ -378,7 +405,8 @@ UP, DOWN, OPEN = (0.011, 0.010, 0.009), (-0.011, -0.010, -0.009), (0.02, -0.01, 
 
 def made(values, **options):
     with collect_claims() as found:
-        claim("a-lead", "It leads by {mean:+.3f} on rung {rung}.", values,
+        on = " on rung {rung}." if isinstance(values, dict) else "."
+        claim("a-lead", "It leads by {mean:+.3f}" + on, values,
               source="a test", criterion="> 0", kind="at", **options)  # fmt: skip
     return found[0]
 
@@ -414,17 +442,18 @@ def test_a_card_has_the_letters_of_its_rungs():
 
 
 def test_what_a_comparison_lacks_stands_on_the_card_and_leaves_no_verdict():
-    one = made({"S": UP}, lacking=["too young to rank: 40 updates, and 2,000 are needed"])
-    assert one.verdict == "not-seen" and "; too young to rank: 40 updates" in str(one)
-    assert made({"S": UP, "M": UP}).verdict == "holds"
+    for values in ({"S": UP}, UP):
+        one = made(values, lacking=["too young to rank: 40 updates, and 2,000 are needed"])
+        assert one.verdict == "not-seen" and one.weak is False
+        assert "; too young to rank: 40 updates" in str(one)
+        assert judge_weakness(one.to_dict()) is False
+    assert made({"S": UP, "M": UP}).verdict == "holds" and made({"S": UP}).weak is True
 
 
 @pytest.mark.parametrize(("small", "large"), [*product((UP, DOWN), (UP, DOWN))])
 def test_the_ledger_judges_by_rung_as_the_page_does(small, large):
-    from labkit.statistics.recorded import find_survivors, verdict_of
-
     entry = made({"S": small, "M": large}).to_dict() | {"chapter": "01"}
-    assert verdict_of(entry) == entry["verdict"]
+    assert verdict_of(entry) == verdict_of(entry, paired=True) == entry["verdict"]
     assert bool(find_survivors({"a-lead": entry})) == (small == large)
 
 
@@ -433,8 +462,6 @@ def test_verdicts_know_the_ladder_s_directions():
 
 
 def test_a_recorded_lead_is_judged_and_drawn_as_the_page_does():
-    from labkit.statistics.recorded import p_value, rebuild_estimate, verdict_of
-
     one = made(ladder.improvement(results("S", "M"), "qk"))
     entry = one.to_dict() | {"chapter": "01"}
     assert verdict_of(entry) == entry["verdict"] == "holds"
@@ -478,6 +505,9 @@ def test_a_locked_comparison_shows_its_card_or_waits(tmp_path, monkeypatch, caps
              "paper": None, "at": EARLY, "commit": "abc"}  # fmt: skip
     add_lock(tmp_path, Lock(id="10-here", rungs=("S",), **asked))
     add_lock(tmp_path, Lock(id="10-deep", rungs=("D",), **asked))
+    add_lock(tmp_path, Lock(id="10-both", rungs=("S", "D"), **asked))
+    add_lock(tmp_path, Lock(id="10-free", rungs=(), **asked))
+    add_lock(tmp_path, Lock(id="10-none", rungs=(), **asked | {"arms": ()}))
     found = ladder.read_ladder(["S"], [*LOSSES], read)
     names = {"qk": "QK-Norm"}
     with collect_claims() as made:
@@ -489,10 +519,16 @@ def test_a_locked_comparison_shows_its_card_or_waits(tmp_path, monkeypatch, caps
     assert made == [shown] and [*shown.rungs] == ["S"] and shown.published == "lower"
     assert "At size S, with tuned learning rates, the test loss of QK-Norm is" in str(shown)
     assert "nats lower than that of pre." in str(shown)
-    varied = ladder.claim_locked(ladder.read_ladder(["S", "D"], [*LOSSES], read), "10-deep", "a")
+    larger = ladder.read_ladder(["S", "D"], [*LOSSES], read)
+    varied, both, free = (
+        ladder.claim_locked(larger, f"10-{name}", "a") for name in ("deep", "both", "free")
+    )
+    assert [*free.rungs] == ["S", "D"] and not free.estimate.paired, "as its lock says"
     assert "With 12 blocks and tuned learning rates, the test loss of qk is" in str(varied)
-    with pytest.raises(ValueError, match=r"'10-none' has none; `labkit claims lock`"):
-        ladder.claim_locked(found, "10-none", "a test")
+    assert "At size S, with tuned learning rates, the test loss of qk is" in str(both)
+    for id in ("10-none", "10-gone"):
+        with pytest.raises(ValueError, match=rf"'{id}' has none; `labkit claims lock`"):
+            ladder.claim_locked(found, id, "a test")
 
 
 def test_a_claim_on_rungs_that_nobody_reported_waits_for_its_runs(tmp_path, monkeypatch, capsys):

@@ -231,7 +231,7 @@ def test_rates_are_sixteenths_of_a_decade_in_three_digits():
 
 def test_a_seed_has_learned_within_a_nat_of_the_best_mean():
     assert learns([1.4, 2.39], 1.4) and not learns([1.4, 2.41], 1.4)
-    assert not learns([1.4, math.inf], 1.4)
+    assert not learns([1.4, math.inf], 1.4) and not learns([2.5], 1.5)
 
 
 def test_the_middle_is_the_lowest_mean_of_the_rates_with_most_seeds():
@@ -404,6 +404,7 @@ def test_welch_s_test_is_counted_as_welch_s():
     narrow, wide = make_losses(1.40, TWENTY, spread=0.001), make_losses(1.4035, TEN, spread=0.008)
     rows = [row("pre", seed, loss) for seed, loss in narrow.items()]
     rows += [row("b2t", seed, loss) for seed, loss in wide.items()]
+    rows += [row("qk", seed, loss + 1) for seed, loss in narrow.items()]
     tests = [
         stats.ttest_ind([*narrow.values()], [*wide.values()], equal_var=same).pvalue
         for same in (True, False)
@@ -411,6 +412,7 @@ def test_welch_s_test_is_counted_as_welch_s():
     assert tests[0] < 0.05 < tests[1]
     counted = ladder.count_told_apart(Results(tuple(rows)), "S", ["pre", "b2t"])
     assert counted["Welch"] == 0 and "paired" not in counted
+    assert counted["pooled"] == 0, "the wide arm stands alone"
 
 
 def test_seeds_that_tune_never_report_and_a_strict_report_needs_fresh_ones():
