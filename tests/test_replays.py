@@ -460,10 +460,10 @@ def test_a_planted_change_is_noticed(plant, monkeypatch):
     found.sort(key=lambda row: row["trained"])  # `here` may have to train them, on this processor
     found = [here(row) for row in (found if compare is retrain_run else found[:2])]
 
-    def list_noticed():
-        return [not compare(Run.from_dict(row["run"]), from_row(row)).agrees for row in found]
+    def notice():
+        return (not compare(Run.from_dict(row["run"]), from_row(row)).agrees for row in found)
 
-    assert found and not any(list_noticed()), "without the change"
+    assert found and not any(notice()), "without the change"
     plant(monkeypatch)
     # Of the runs that are trained in full one is enough: the rest has nothing to do with it.
-    assert any(list_noticed()) if compare is retrain_run else all(list_noticed())
+    assert any(notice()) if compare is retrain_run else all(notice())
