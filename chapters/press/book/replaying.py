@@ -125,8 +125,8 @@ def made_on(row: Row, device: str) -> bool:
 
 
 def _run_replays(tasks: list[Task]) -> Iterator[Replay]:
-    """Run replays on every core, one thread each; yield each result at once."""
-    workers = 1 if tasks[0][3] != CPU else min(count_cores(), len(tasks))
+    """Run replays, one thread each; a worker starts for seconds, so a few replays share it."""
+    workers = 1 if tasks[0][3] != CPU else min(count_cores(), 1 + len(tasks) // 4)
     os.environ.update(build_one_thread_environment())  # of the processes below
     with ProcessPoolExecutor(
         workers, mp_context=get_context("spawn"), initializer=end_with, initargs=(os.getpid(),)
