@@ -21,11 +21,7 @@ CHECKED = ("norms", "attention", "placements", "feed_forward", "model", "context
 with install_import_hook([f"labkit.{name}" for name in CHECKED], "shape_checker.check_types"):
     import torch
     from labkit import corpora, norms
-    from labkit.model import bare
-    from labkit.model import stacks
-    from labkit.model import vision
-    from labkit.model import vit
-    from labkit.model import ModelConfig, Transformer
+    from labkit.model import ModelConfig, Transformer, bare, stacks, vision, vit
     from labkit.norms import NORMS, make_norm, rms_norm
     from labkit.placements import RECIPES
 
@@ -50,19 +46,14 @@ for name in RECIPES:
         model(*given, padding=padding).sum().backward()
         checked += 1
 for config in (
-    corpora.Text(batch=2, time=8),
-    corpora.Digits(),
-    corpora.FewDigits(images=4),
+    corpora.Text(batch=2, time=8), corpora.Digits(), corpora.FewDigits(images=4),
     corpora.Points(count=6),
 ):
-    data = config.load()
-    inputs, targets = next(data.train(0))
+    next(config.load().train(0))
     checked += 1
 for config, shape in (
-    (vision.MLPConfig(), (4, 64)),
-    (vision.CNNConfig(), (4, 1, 8, 8)),
-    (vit.ViTConfig(), (4, 1, 8, 8)),
-    (stacks.StackConfig(), (4, 64)),
+    (vision.MLPConfig(), (4, 64)), (vision.CNNConfig(), (4, 1, 8, 8)),
+    (vit.ViTConfig(), (4, 1, 8, 8)), (stacks.StackConfig(), (4, 64)),
     (bare.BareMLPConfig("batch", ghost=2), (4, 64)),
     (bare.BareMLPConfig("layer"), (4, 64)),
 ):
