@@ -1,10 +1,13 @@
 """make runs and make record: a chapter's runs are trained once, recorded, and read by builds."""
 
+import os
+import shutil
 import signal
 import subprocess
 import tarfile
 import time
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 from stored_runs import LANGUAGE, record
@@ -25,7 +28,7 @@ from labkit.experiments import Experiment, Lab, Run
 from labkit.model.vision import MLPConfig
 
 lab = Lab("01_one", size=size, seed=seed)
-run = Run(MLPConfig(width=8, depth=1), Digits(batch=64), TrainConfig(steps=STEPS))
+run = Run(MLPConfig(width=8, depth=1), Digits(batch=64), TrainConfig(steps=12))
 rates = lab.run(Experiment(run, {"train.lr": [1e-3, 1e-2]}))
 
 # %%
@@ -40,16 +43,27 @@ claim("01-mean", final.values("test.accuracy"))
 def book(tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_ENGINE", "serial")
     monkeypatch.setattr("press.book.runs.lower_priority", lambda: None)
-    root = make_book(
-        tmp_path, c01_one=chapter_text("01_one", cells=TRAINING.replace("STEPS", "12"))
-    )
-    monkeypatch.setenv("LABKIT_ROOT", str(root))
-    return root
+    monkeypatch.setenv("LABKIT_ROOT", str(tmp_path))
+    return make_book(tmp_path, c01_one=chapter_text("01_one", cells=TRAINING))
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory):
+    """Train the runs once; return the book, and what the command said."""
+    text = chapter_text("01_one", cells=TRAINING)
+    root = make_book(tmp_path_factory.mktemp("once"), c01_one=text)
+    with patch.dict(os.environ, LABKIT_ENGINE="serial", LABKIT_ROOT=str(root)):
+        return root, run(root, "book", "runs", "--only", "01")
+
+
+@pytest.fixture
+def trained(once, book):
+    return shutil.copytree(once[0], book, dirs_exist_ok=True)
 
 
 @pytest.mark.slow
-def test_runs_are_trained_and_moved_into_the_records(book):
-    code, said = run(book, "book", "runs", "--only", "01")
+def test_runs_are_trained_and_moved_into_the_records(once, trained):
+    book, (code, said) = trained, once[1]
     assert code == 0 and "2 runs, 2 to train" in said and "nothing is missing" in said
     stored = sorted(path.stem for path in (book / ".labkit" / "runs").glob("*.json"))
     assert len(stored) == 5, "the final runs were found once the rates were there"
@@ -99,15 +113,14 @@ def test_the_folder_for_a_gpu_has_sources_records_packages_and_the_commit(tmp_pa
 
 
 @pytest.mark.slow
-def test_a_build_reads_what_is_recorded_and_trains_nothing(book):
-    run(book, "book", "runs", "--only", "01")
-    run(book, "book", "record")
-    said = run(book, "book", "build")[1]
+def test_a_build_reads_what_is_recorded_and_trains_nothing(trained):
+    run(trained, "book", "record")
+    said = run(trained, "book", "build")[1]
     assert "5 runs read" in said and "replays: done" in said and "stale" not in said
-    assert list((book / ".labkit" / "runs").glob("*.json")) == [], "a build trains nothing"
-    again = run(book, "book", "build")[1]
+    assert list((trained / ".labkit" / "runs").glob("*.json")) == [], "a build trains nothing"
+    again = run(trained, "book", "build")[1]
     assert "replays: neither code nor records changed since the last one" in again
-    assert "nothing is missing" in run(book, "book", "runs", "--only", "01")[1]
+    assert "nothing is missing" in run(trained, "book", "runs", "--only", "01")[1]
 
 
 @pytest.mark.slow
@@ -118,35 +131,30 @@ def test_a_build_without_records_is_red_and_says_what_to_do(book):
 
 
 @pytest.mark.slow
-def test_what_a_chapter_no_longer_asks_for_leaves_its_records(book):
-    run(book, "book", "runs", "--only", "01")
-    run(book, "book", "record")
-    source = book / "chapters" / "01_one.py"
+def test_what_a_chapter_no_longer_asks_for_leaves_its_records(trained):
+    run(trained, "book", "record")
+    source = trained / "chapters" / "01_one.py"
     source.write_text(source.read_text().replace('"seed": [1, 2, 3]', '"seed": [1, 2]'))
-    asked.find_asked_runs(book, *chapters.find_chapters(book), "book")
-    code, said = run(book, "book", "record")
+    asked.find_asked_runs(trained, *chapters.find_chapters(trained), "book")
+    code, said = run(trained, "book", "record")
     assert code == 0 and "01: 4 runs, 0 new, 1 that nobody asks for left out" in said
 
 
 @pytest.mark.slow
-def test_a_refuted_run_is_trained_again(book):
-    run(book, "book", "runs", "--only", "01")
-    run(book, "book", "record")
-    records = Records(book)
+def test_a_refuted_run_is_trained_again(trained):
+    run(trained, "book", "record")
+    records = Records(trained)
     rows = records.load_rows("01")
-    wrong = {key: dict(row) for key, row in rows.items()}
-    for row in wrong.values():
-        row["first"] = [2 * loss for loss in row["first"]]
-        row["sum"] = compute_checksum(row)
-    records.write_rows("01", wrong.values())
-    code, said = run(book, "book", "build")
+    wrong = [{**row, "first": [2 * loss for loss in row["first"]]} for row in rows.values()]
+    records.write_rows("01", [{**row, "sum": compute_checksum(row)} for row in wrong])
+    code, said = run(trained, "book", "build")
     assert code == 1 and "5 recorded runs are stale" in said and "01-mean" in said
-    code, said = run(book, "book", "runs", "--only", "01")
+    code, said = run(trained, "book", "runs", "--only", "01")
     assert code == 0 and "5 to train" in said
-    assert len(list((book / ".labkit" / "runs").glob("*.json"))) == 5
-    run(book, "book", "record")
-    assert "stale" not in run(book, "book", "build")[1]
-    assert [row["first"] for row in Records(book).load_rows("01").values()] == [
+    assert len(list((trained / ".labkit" / "runs").glob("*.json"))) == 5
+    run(trained, "book", "record")
+    assert "stale" not in run(trained, "book", "build")[1]
+    assert [row["first"] for row in Records(trained).load_rows("01").values()] == [
         row["first"] for row in rows.values()
     ]
 
@@ -189,16 +197,15 @@ def test_a_duration_is_said_in_hours_and_minutes(seconds, words):
 
 
 @pytest.mark.slow
-def test_a_kill_while_recording_loses_nothing(book):
-    run(book, "book", "runs", "--only", "01")
-    keys = sorted(path.stem for path in (book / ".labkit" / "runs").glob("*.json"))
+def test_a_kill_while_recording_loses_nothing(trained):
+    keys = sorted(path.stem for path in (trained / ".labkit" / "runs").glob("*.json"))
     for number in range(8):  # spread over the time that the command takes
-        process = command(book, "book", "record", start_new_session=True)
+        process = command(trained, "book", "record", start_new_session=True)
         time.sleep(1.0 + number * 3.0 / 8)
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        there = set(Records(book).load_rows("01"))
-        there |= {path.stem for path in (book / ".labkit" / "runs").glob("[0-9a-f]*.json")}
+        there = set(Records(trained).load_rows("01"))
+        there |= {path.stem for path in (trained / ".labkit" / "runs").glob("[0-9a-f]*.json")}
         assert sorted(there) == keys
-    assert run(book, "book", "record")[0] == 0
-    assert sorted(Records(book).load_rows("01")) == keys
+    assert run(trained, "book", "record")[0] == 0
+    assert sorted(Records(trained).load_rows("01")) == keys
