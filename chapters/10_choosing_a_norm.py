@@ -10,8 +10,8 @@
 r"""
 # Choosing a norm
 
-**Question.** You will train a language model of seven billion parameters tomorrow. Everybody's answer is *RMSNorm, in Pre-Norm position, and QK-Norm if the model is large.*
-We trained small models with nearly forty recipes, mostly on one text. One came first, but every list has a winner.
+**Question.** You will train a model of seven billion parameters tomorrow. Everybody's answer is *RMSNorm, in Pre-Norm position, and QK-Norm for a large model.*
+We trained small models with nearly forty recipes, mostly on one text. One won, but every list has a winner.
 Would the list look different if all recipes were equally good, and which recipe should you take?
 
 <details><summary>In short (contains spoilers)</summary>
