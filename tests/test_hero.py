@@ -66,7 +66,7 @@ def test_the_tally_counts_what_is_there_and_leads_to_the_scoreboard():
     findings = [{"verdict": verdict} for verdict in ("holds-on-one", "not-seen", "waits")]
     found = link_tally([*laws, *findings], "04")
     assert 'href="scoreboard.html#f:chapter=04"' in found
-    assert ">1 of 2 findings and 1 of 2 exact claims hold, 1 without runs<" in found
+    assert ">1 of 2 findings and 1 of 2 exact claims hold, 1 waiting for runs<" in found
     assert ">1 of 2 exact claims hold<" in link_tally(laws, "04") and link_tally([], "04") == ""
 
 

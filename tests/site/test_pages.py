@@ -42,7 +42,7 @@ READ = [
     ".labkit-shape",
     ".labkit-matrix .legend",
     ".labkit-matrix li p",
-    ".tally > span",
+    ".labkit-matrix .tally",
     ".labkit-provenance",
     ".labkit-facts p",
     "figcaption p",
@@ -113,6 +113,8 @@ def test_the_first_figure_is_whole_on_the_first_screen(page: Page, chapters: lis
                 expect(figure).to_have_class(re.compile("labkit-live"))
             box = figure.bounding_box()
             assert box and box["y"] + box["height"] <= 900, name
+            page.locator(".labkit-short").evaluate_all("all => all.forEach(f => (f.open = true))")
+            assert figure.bounding_box() == box, f"{name}: the short answer moves it"
 
 
 @pytest.mark.parametrize("size", [(1440, 900), (390, 844)])

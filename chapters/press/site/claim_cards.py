@@ -138,8 +138,9 @@ def count_held(claims: Iterable[Json]) -> str:
         waiting += waits
         of[0] += claim["verdict"] in HELD
         of[1] += not waits
-    said = [f"{held} of {n} {kind}" for kind, (held, n) in counts.items() if n]
-    return " and ".join(said) + " hold" * bool(said) + f", {waiting} without runs" * bool(waiting)
+    said = " and ".join(f"{held} of {n} {kind}" for kind, (held, n) in counts.items() if n)
+    parts = [f"{said} hold" if said else "", f"{waiting} waiting for runs" if waiting else ""]
+    return ", ".join(filter(None, parts))
 
 
 def wrap_html(markup: str) -> str:
