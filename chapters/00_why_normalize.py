@@ -16,7 +16,7 @@ travel up through the blocks, and gradients travel down. Which remedy lets a dee
 
 <details><summary>In short (contains spoilers)</summary>
 
-- Skips make depth possible if their *branches* (the layers that each skip bypasses) stay small compared with the **stream**, the sum that runs along the skips. Either initialization or norms can keep the branches small. BatchNorm also widens the range of learning rates that work, and allows larger ones.
+- Skips make depth possible if their *branches* (the layers that each skip bypasses) stay small compared with the **stream**, the sum that runs along the skips. Norms keep them small. So does a smaller initialization of each branch, which no network of the figure has. BatchNorm also widens the range of learning rates that work, and allows larger ones.
 - Signal and gradient pass through the same matrices, so they explode or vanish together. Careful initialization prevents that, but only
   at the start of training, and it preserves nothing but size: different inputs still become alike.
 - Sixteen layers learn in any architecture. At forty-eight layers, in 400 steps, BatchNorm alone hardly learns. Networks with skips alone read many digits right, but their wrong answers are so confident that the loss stays above that of guessing at every learning rate. Norms and skips together learn, and so do skips whose branches start small.
