@@ -132,7 +132,7 @@ ALONE = {"neither": "initialization alone", "skips": "skips alone", "norms": "Ba
 draw_accuracy(
     ["neither", "skips", "norms and skips"],
     "Test accuracy against depth of networks that classify images of digits, for three designs at tuned learning rates. All start with carefully drawn weights. Of the three, only norms and skips together learn well "
-    "at forty-eight layers. Skips alone and this initialization alone do not. Would norms suffice without skips? You can predict that below.",
+    "at forty-eight layers. Skips alone and this initialization alone do not. Whether norms suffice without skips is a question below.",
 ).named("three-designs")
 
 # %% [markdown]
@@ -197,8 +197,8 @@ exact(1.1**96).claim(
 
 # %% [markdown]
 r"""
-Click the line to open its **card**. The mark in front of the line is the **verdict**. There are four main verdicts: the number meets the card's criterion (●, or ✓ for an exact claim); it misses the criterion, as here (▲); our runs could answer the question, but do not settle it (○); our runs cannot answer a question of this kind (◇). If a card says *preregistered*, its criterion and our forecast $p$ (the probability that the claim
-holds) were on file before any of its runs began. A card that was *not preregistered* demonstrates a result and does not predict it. The page [What a claim is](claims.md) explains a third case (only a learning-rate search or a *preliminary evaluation* came before the criterion), the kinds of claims, and when a verdict is *weak*.
+Click the line to open its **card**. The mark in front of the line is the **verdict**. The number meets the card's criterion (●, or ✓ for an exact claim) or misses it, as here (▲). Without either verdict, our runs do not settle the question (○) or cannot answer it (◇).
+If a card says *preregistered*, its criterion and our forecast were on file before any of its runs began. [What a claim is](claims.md) explains the rest: the kinds of claims, a *preliminary evaluation*, a *weak* verdict.
 
 ### Signal and gradient share one gain
 
