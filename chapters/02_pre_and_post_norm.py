@@ -10,15 +10,15 @@
 r"""
 # Pre-Norm and Post-Norm
 
-**Question.** Post-Norm computes $x \leftarrow N(x + f(x))$, and Pre-Norm computes $x \leftarrow x + f(N(x))$: the norm has moved by one place. Without a *warm-up*, a slow increase in the learning rate,
-Post-Norm may learn almost nothing ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)). Yet careful studies find its final result *better*.
-How can the place of one norm decide whether a transformer survives its first hundred steps, and what is that place worth afterwards?
+**Question.** Post-Norm normalizes a token's vector $x$ after each sublayer $f$: $x \leftarrow N(x + f(x))$. Pre-Norm normalizes only what $f$ reads: $x \leftarrow x + f(N(x))$. Without *warm-up*, a slow increase in the learning rate,
+Post-Norm may learn almost nothing ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)). Yet careful studies find its result *better*.
+Why does one norm's place decide whether a transformer survives its first hundred steps, and what is it worth afterwards?
 
 <details><summary>In short (contains spoilers)</summary>
 
 - Use Pre-Norm unless there is a reason against it. It learns without warm-up, even at learning rates far above its best one, at which Post-Norm gets stuck. At one such rate, most of our Post-Norm runs get stuck without warm-up, and none does with a long enough one. At a higher rate, warm-up does not help.
-- At initialization the two placements behave alike. In the first steps all models learn the letter frequencies: they add one vector to the stream, the same for every token.
-- Pre-Norm adds this constant to each token's own content. Post-Norm also divides the sum by its size after every write, so the content becomes smaller each time. At a high learning rate
+- At initialization the two placements behave alike. In the first steps all models learn the letter frequencies: they add one vector, the same for every token, to the *stream* (the vector that each token carries through the model).
+- Pre-Norm adds this constant to each token's own content. Post-Norm also divides the sum by its size after every sublayer, so the content becomes smaller each time. At a high learning rate
   little of it is left. A Post-Norm model that is *given* the letter frequencies keeps the content and reaches a lower loss.
 - This is not a complete cure: in longer training at such a high learning rate, many runs get stuck anyway.
 - In our models, Post-Norm's final result is not better. With each placement at its own best learning rate, a preliminary evaluation finds their losses within 0.02 nats of each other at six blocks. At twelve and at 24 blocks Post-Norm's loss is higher. (At twelve, leaving out one run changes the verdict.)
