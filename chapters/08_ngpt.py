@@ -10,13 +10,13 @@
 r"""
 # nGPT: everything on a sphere
 
-**Question.** nGPT ([Loshchilov et al., 2025](https://arxiv.org/abs/2410.01131)) rescales the stream to length 1 after every sublayer, and the rows or columns of each matrix after every training step.
-Without norm layers or warm-up it reportedly reaches a GPT's loss in 4 to 20 times fewer steps. How can a model learn faster on a sphere,
+**Question.** nGPT ([Loshchilov et al., 2025](https://arxiv.org/abs/2410.01131)) rescales each token's vector to length 1 after every sublayer, and the rows or columns of each matrix after every training step.
+Without norm layers or warm-up it reportedly reaches a GPT's loss in 4 to 20 times fewer steps. How can it learn faster on a sphere,
 and how much of its advantage over a well-tuned GPT remains?
 
 <details><summary>In short (contains spoilers)</summary>
 
-- If stream and weight vectors have length 1, only their directions remain. A few learned scales make up for this in the logits, in attention and in the feed-forward layer.
+- If the tokens' vectors (the *stream*) and the weight vectors have length 1, only their directions remain. A few learned scales make up for this in the logits, in attention and in the feed-forward layer.
 - nGPT starts fast because it has no warm-up. A GPT without warm-up starts faster still.
 - At our two model sizes nothing remains of the advantage: a tuned GPT has a lower final loss than nGPT, and in a preliminary evaluation a GPT with QK-Norm (a norm on queries and keys) has a still lower one.
 
