@@ -137,8 +137,8 @@
       this.box = box;
       this.part = (selector) => box.querySelector(selector);
       this.field = (name) => box.querySelector(`[name="${name}"]`);
-      this.part(".b").innerHTML = `<p class="name"></p>${drawBlock(this.index, this.slots, true)}
-        <p class="hint">Click a place to add or remove a norm. You get the nearest block that we trained.</p><p class="words"></p>`;
+      this.part(".b").innerHTML = `<p class="name"></p><p class="hint">Click a place to add or remove a norm. You get
+        the nearest block that we trained: other norms may move too.</p>${drawBlock(this.index, this.slots, true)}<p class="words"></p>`;
       this.listen();
       this.widths = new Map();
       new ResizeObserver(() => {
@@ -573,9 +573,9 @@
       const lacks = [...new Set([...(this.now.lacks ?? []), ...(this.data.recipes[other].lacks ?? [])])];
       const above = (low > 0) === (high > 0);
       const verdict = lacks.length ? `No verdict: ${escape(lacks.join("; "))}`
-        : told ? `The two are distinguishable, also after Holm’s correction for all ${this.data.pairs.length} pairs`
+        : told ? `The difference is significant, also after Holm’s correction for testing all ${this.data.pairs.length} pairs`
           : above ? `This interval is for one pair. Of all ${this.data.pairs.length} pairs some exclude 0 by chance; the leaderboard corrects for its own pairs`
-            : "The two are not distinguishable";
+            : "The difference is not significant";
       const [side, from, to] = mean < 0 ? ["higher", -high, -low] : ["lower", low, high];
       return `${absent}<p>That is ${nats(Math.abs(mean))} nats ${side} than ${this.then ? "A, " : ""}${name} (95 % interval
         ${nats(from)} to ${nats(to)}). ${verdict}.</p>`;

@@ -169,7 +169,7 @@ def test_two_are_held_beside_each_other_and_the_address_keeps_them(page: Page):
     assert lead > 0 and told
     for text in (
         f"That is {lead:.4f} nats lower than A, Post-Norm (95 % interval {low:.4f} to {high:.4f})",
-        "distinguishable, also after Holm",
+        "significant, also after Holm",
     ):
         expect(said(page)).to_contain_text(text)
     both = page.locator(".labkit-explorer .blocks .name")
