@@ -37,7 +37,7 @@ def test_a_reader_moves_the_step_bets_and_sees_answers_and_map_by_keys_alone(pag
     page.keyboard.press("Enter")
     expect(page.locator(".score")).to_have_text(f"{len(others)} of {len(others)} right")
     for place, voice in enumerate(DATA["voices"].values()):
-        expect(told.nth(place)).to_contain_text(f"a loss of {voice['loss']:.2f} nats")
+        expect(told.nth(place)).to_contain_text(f"a final loss of {voice['loss']:.2f} nats")
     expect(page.locator(".labkit-map tbody tr")).to_have_count(len(DATA["recipes"]))
     expect(page.locator(".labkit-map td").first).to_be_visible()
 

@@ -104,7 +104,7 @@ def draw_voice(number: int, name: str, voice: Json, beginning: str, options: str
     return f"""<li data-is="{name}" data-said="{_quote(voice["said"])}">
 <blockquote>{beginning}<span>{html.escape(voice["said"][-1])}</span> …</blockquote>
 <label>Text {number} is <select><option value="">…</option>{options}</select></label>
-<p class="told"><b>{html.escape(voice["recipe"])}, learning rate {voice["rate"]}: a loss of
+<p class="told"><b>{html.escape(voice["recipe"])}, learning rate {voice["rate"]}: a final loss of
 {voice["loss"]:.2f} nats.</b> {told}</p></li>"""
 
 
@@ -143,9 +143,9 @@ def draw_map(root: Path) -> str:
         for row in data["recipes"].values()
     )
     return f"""<div class="labkit-map"><p>{say_map(data)}</p>
-<table><caption>Validation loss in nats by recipe and learning rate. {MARKS["stream"]} A norm is on
-the residual stream. {MARKS["held"]} Attention’s logits are bounded. A dash: not tried. A cross:
-diverged.</caption><thead><tr><th scope="col">recipe</th>{head}</tr></thead>
+<table><caption>Final validation loss in nats by recipe and learning rate. {MARKS["stream"]} A norm
+is on the residual stream. {MARKS["held"]} Attention’s logits are bounded. A dash: not tried. A
+cross: diverged.</caption><thead><tr><th scope="col">recipe</th>{head}</tr></thead>
 <tbody>{rows}</tbody></table></div>"""
 
 
