@@ -65,9 +65,9 @@ def test_the_tally_counts_what_is_there_and_leads_to_the_scoreboard():
     laws = [{"verdict": verdict, "sort": "law"} for verdict in ("holds", "contradicted")]
     findings = [{"verdict": verdict} for verdict in ("holds-on-one", "not-seen", "waits")]
     found = link_tally([*laws, *findings], "04")
-    assert 'href="scoreboard.html#f:chapter=04"' in found
-    assert ">1 of 2 findings and 1 of 2 exact claims hold, 1 waiting for runs<" in found
-    assert ">1 of 2 exact claims hold<" in link_tally(laws, "04") and link_tally([], "04") == ""
+    assert 'href="scoreboard.html#f:chapter=04"' in found and link_tally([], "04") == ""
+    assert ">1 of 2 measured and 1 of 2 exact claims hold, 1 is contradicted, 1 wait" in found
+    assert ">1 of 2 exact claims hold, 1 is contradicted<" in link_tally(laws, "04")
 
 
 def test_minutes_are_words_formulas_open_code_figures_and_cards():

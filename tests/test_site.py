@@ -233,7 +233,7 @@ def test_every_claim_has_a_row_and_a_link():
     for name, claim in fake_book.CLAIMS.items():
         assert f'href="{claim["chapter"]}.html#claim-{name}"' in out
     assert "&lt;b&gt;markup&lt;/b&gt; &amp; all" in out and "<b>markup" not in out
-    assert "1 is weak" in out and "4 findings can be tested" in out
+    assert "changes the verdict: 1." in out and "4 measured claims can be tested" in out
     assert out.index(">1 · One<") < out.index(">2 · Two<")
     facets = 'data-chapter="02" data-verdict="not-seen" data-kind="at" data-sort="finding"'
     assert f'{facets} data-weak="yes" data-holm="no"' in out
@@ -290,8 +290,8 @@ def test_the_scoreboard_leads_with_how_many_claims_held_by_when_they_were_writte
         "| not preregistered | 12 | 10 | 83%",
     ):
         assert row in table
-    assert "1 finding more has no verdict until all preregistered" in page
-    assert page.index(table) < page.index("22 findings (")
+    assert "because preregistered runs are missing: 1." in page
+    assert page.index(table) < page.index("22 measured claims (")
     assert "runs incomplete:" not in page
 
 

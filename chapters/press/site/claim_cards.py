@@ -39,6 +39,11 @@ from press.site.outline import Book, Outline
 from press.site.strips import draw_strip
 
 HOLM = ", significant after Holm’s correction"
+CONTRADICTED = ("is contradicted", "are contradicted")
+NO_VERDICT = {
+    "out-of-range": ("needs larger runs", "need larger runs"),
+    "waits": ("waits for runs", "wait for runs"),
+}
 # By the words of a claim's sentence: what lies right of zero on its strip.
 RIGHT = {
     r"nats \{side\}": "improvement →",
@@ -129,18 +134,18 @@ def describe_value(claim: Json) -> str:
 
 
 def count_held(claims: Iterable[Json]) -> str:
-    """Count in words the findings and the exact claims that hold, and those that wait for runs."""
-    counts = {"findings": [0, 0], "exact claims": [0, 0]}
-    waiting = 0
-    for claim in claims:
-        of = counts["exact claims" if claim.get("sort") == "law" else "findings"]
-        waits = claim["verdict"] == "waits"
-        waiting += waits
-        of[0] += claim["verdict"] in HELD
-        of[1] += not waits
-    said = " and ".join(f"{held} of {n} {kind}" for kind, (held, n) in counts.items() if n)
-    parts = [f"{said} hold" if said else "", f"{waiting} waiting for runs" if waiting else ""]
-    return ", ".join(filter(None, parts))
+    """Count in words which of the judged claims hold, and why others have no verdict."""
+    found = [("exact" if c.get("sort") == "law" else "measured", c["verdict"]) for c in claims]
+    parts = []
+    for kind in ("measured", "exact"):
+        judged = [verdict for sort, verdict in found if sort == kind and verdict not in NO_VERDICT]
+        if judged:
+            parts.append(f"{sum(v in HELD for v in judged)} of {len(judged)} {kind}")
+    said = [f"{' and '.join(parts)} claims hold"] if parts else []
+    for verdict, (one, more) in {"contradicted": CONTRADICTED, **NO_VERDICT}.items():
+        if n := sum(v == verdict for _, v in found):
+            said.append(f"{n} {one if n == 1 else more}")
+    return ", ".join(said)
 
 
 def wrap_html(markup: str) -> str:

@@ -29,7 +29,7 @@ from press.site.claim_cards import count_held, draw_in_scoreboard, wrap_html
 # The chips: the properties by which cards are filtered, their values, and the labels of these.
 FACETS = {
     "verdict": {key: f"{LOOKS[key][0]} {VERDICTS[key]}" for key in VERDICTS},
-    "sort": {"finding": "findings", "law": "exact claims"},
+    "sort": {"finding": "measured claims", "law": "exact claims"},
     # The kind "exact" is the sort "law".
     "kind": {"at": "one setting", "best": "tuned learning rates", "range": "a range of rates"},
     "weak": {"yes": "weak"},
@@ -55,7 +55,7 @@ BY_WORD = """## Preregistered or not
 
 A preregistered claim could have failed: it was written down before its runs began. A claim that was
 not preregistered was written down by someone who could know the result, and such claims hold more
-often. Of the findings that have a verdict, these hold, with the exact 95 % interval of their
+often. Of the measured claims that have a verdict, these hold, with the exact 95 % interval of their
 share:"""
 ONE_MARGIN = """## The same, at one margin
 
@@ -93,28 +93,22 @@ def summarize_claims(claims: Mapping[str, Json]) -> str:
     weak = sum(bool(c.get("weak")) for c in findings.values())
     by_chapter = compute_p_values(claims)
     tested = sum(map(len, by_chapter.values()))
+    found = [claim["verdict"] for claim in findings.values()]
+    counted = [f"{w}: {found.count(key)}" for key, w in VERDICTS.items() if key != "waits"]
     return (
-        f"{format_count(len(findings), 'finding')} ({count_verdicts(findings.values())}) and "
+        f"{format_count(len(findings), 'measured claim')} ({', '.join(counted)}) and "
         f"{format_count(len(laws), 'exact claim')}, of which {kept} hold. "
-        f"{format_count(len(every) - len(findings), 'finding')} more "
-        f"{'has' if len(every) - len(findings) == 1 else 'have'} no verdict until all "
-        f"preregistered runs have been made, and no place in these totals. {weak} "
-        f"{'is' if weak == 1 else 'are'} weak: leaving out one run changes the verdict. "
+        f"Not counted, because preregistered runs are missing: {len(every) - len(findings)}. "
+        f"Weak, because leaving out one run changes the verdict: {weak}. "
         "When many claims are tested at once, some hold by chance. "
-        f"{format_count(tested, 'finding')} can be tested, two-sided: values over seeds with "
-        "Student’s *t*, shares of runs with exact tests, “in [a, b]” with two one-sided tests. "
+        f"{format_count(tested, 'measured claim')} can be tested, two-sided: values over seeds "
+        "with Student’s *t*, shares of runs with exact tests, “in [a, b]” with two one-sided "
+        "tests. "
         f"Within each of {format_count(len(by_chapter), 'chapter')} the p-values go through "
         f"Holm’s step-down correction. {len(find_survivors(claims))} of {tested} "
         f"survive at {100 * LEVEL:.0f} %, for or against the claim. "
         "Claims out of range and values that are not a sample of seeds are no tests and stay out."
     )
-
-
-def count_verdicts(claims: Iterable[Json]) -> str:
-    """Count the verdicts in words."""
-    found = [claim["verdict"] for claim in claims]
-    counted = {key: words for key, words in VERDICTS.items() if key != "waits"}
-    return ", ".join(f"{words}: {found.count(key)}" for key, words in counted.items())
 
 
 def draw_filter(titles: Mapping[str, str]) -> str:
