@@ -183,6 +183,12 @@ def measure_left(tuned: Tuned, sd: float, *, by_vertex: bool = True) -> Left:
     `sd` is the standard deviation of a run. `by_vertex=False`: the best rate of the grid was
     chosen.
     """
+    return _measure_left(tuple((rate, *losses) for rate, losses in tuned.items()), sd, by_vertex)
+
+
+@cache  # every pair of methods asks again
+def _measure_left(rows: tuple[tuple[float, ...], ...], sd: float, by_vertex: bool) -> Left:
+    tuned = {rate: losses for rate, *losses in rows}
     valley, best = fit_valley(tuned), find_middle(tuned)
     near = dict(sorted(_read_near(tuned, best).items()))
     if valley is None:  # no parabola: use the cost of the best's nearer neighbour
