@@ -8,8 +8,6 @@ import importlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +23,7 @@ from press.book.cells import Outcome, claim_cells
 from press.book.chapters import Chapter, find_chapter
 from tests import breaks
 from tests.breaks import Break
+from tests.forks import run_program
 from tests.toy_book import make_book
 from tests.trials import run_trials
 
@@ -93,16 +92,9 @@ def failed_at_its_work(outcome: Outcome) -> bool:
 
 def replay_notices(run: Run, code: Path) -> bool:
     """Return whether a run, started again with the modified labkit, has different losses."""
-    done = subprocess.run(
-        [sys.executable, "-c", REPLAY],
-        input=json.dumps(run.to_dict()),
-        text=True,
-        capture_output=True,
-        cwd=code,
-        env={**os.environ, "PYTHONPATH": str(code), "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout) != first_losses(run)
+    environment = {**os.environ, "PYTHONPATH": str(code)}
+    told = run_program(REPLAY, json.dumps(run.to_dict()), code, environment)
+    return json.loads(told) != first_losses(run)
 
 
 @pytest.mark.slow

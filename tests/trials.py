@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from press.book.cells import Cell, Outcome, Running, read_job, run_program
+from press.book.cells import Cell, Outcome, Running, build_environment, read_job
 from press.book.chapters import CODE, Chapter
 from press.book.stale import names_of
+from tests.forks import run_program
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -53,13 +54,18 @@ def run_trials(
     With `train` runs without a record are trained. `code` is the folder of the labkit to import.
     """
     paths = [str(code), str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
+    changed = {"PYTHONPATH": os.pathsep.join(paths), "LABKIT_TRAIN": "" if train else "never"}
+    job = {
+        "source": str(chapter.source),
+        "parameters": parameters,
+        "only": only and list(only),
+        "trials": [(t.first, t.last, list(t.sources.items())) for t in trials],
+    }
     told = run_program(
-        "tests.trials",
-        chapter,
-        {"PYTHONPATH": os.pathsep.join(paths), "LABKIT_TRAIN": "" if train else "never"},
-        parameters=parameters,
-        only=only and list(only),
-        trials=[(t.first, t.last, list(t.sources.items())) for t in trials],
+        "from tests import trials\ntrials.main()",
+        json.dumps(job),
+        chapter.source.parent,
+        build_environment(chapter, changed),
     )
     whole, *tried = map(Tried.from_json, json.loads(told))
     return whole, tried
@@ -157,7 +163,3 @@ def main() -> None:
             running.run_cell(cell, cell.source)
     with answer:
         json.dump([running.outcome.to_json(), *(tried[i] for i in range(len(trials)))], answer)
-
-
-if __name__ == "__main__":
-    main()

@@ -73,40 +73,38 @@ class Outcome:
 
 
 def run_chapter(chapter: Chapter, environment: Mapping[str, str], **parameters: Any) -> Outcome:
-    """Run a chapter's cells and return their results, without training anything."""
-    return Outcome.from_json(
-        run_program("press.book.cells", chapter, environment, parameters=parameters)
-    )
-
-
-def run_program(program: str, chapter: Chapter, environment: Mapping[str, str], **job: Any) -> str:
-    """Run a program that runs a chapter's cells in a separate process; return its output."""
-    paths = [str(CODE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    """Run a chapter's cells in a separate process; return their results. Nothing is trained."""
     done = subprocess.run(
-        [sys.executable, "-m", program],
-        input=json.dumps({"source": str(chapter.source), **job}),
+        [sys.executable, "-m", "press.book.cells"],
+        input=json.dumps({"source": str(chapter.source), "parameters": parameters}),
         text=True,
         capture_output=True,
         cwd=chapter.source.parent,
         timeout=LONGEST,
-        env={
-            "LABKIT_ENGINE": "serial",
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(paths),
-            "LABKIT_ROOT": str(chapter.source.parents[1]),
-            "LABKIT_TRAIN": "never",
-            "MPLBACKEND": "agg",
-            **build_one_thread_environment(),
-            "PYTHONHASHSEED": "0",
-            **environment,
-        },
+        env=build_environment(chapter, environment),
     )
     if done.returncode:
         raise RuntimeError(
             f"{chapter.name} must run to its end, but its process ended with "
             f"{done.returncode}:\n{done.stderr}"
         )
-    return done.stdout
+    return Outcome.from_json(done.stdout)
+
+
+def build_environment(chapter: Chapter, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a process that runs a chapter's cells, with these changes."""
+    paths = [str(CODE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        "LABKIT_ENGINE": "serial",
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "LABKIT_ROOT": str(chapter.source.parents[1]),
+        "LABKIT_TRAIN": "never",
+        "MPLBACKEND": "agg",
+        **build_one_thread_environment(),
+        "PYTHONHASHSEED": "0",
+        **environment,
+    }
 
 
 def read_job() -> tuple[dict[str, Any], list[Cell], Any]:
