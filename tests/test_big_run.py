@@ -7,10 +7,12 @@ import itertools
 import json
 import os
 import runpy
+import socket
 import subprocess
 import sys
 import time
 from argparse import Namespace
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +20,12 @@ import pytest
 import torch
 
 import labkit
+from tests.forks import run_program
 
 pytestmark = pytest.mark.slow
 
-PROGRAM = Path(__file__).resolve().parents[1] / "chapters/examples/big_run.py"
+ROOT = Path(__file__).resolve().parents[1]
+PROGRAM = ROOT / "chapters/examples/big_run.py"
 big_run = runpy.run_path(str(PROGRAM))
 TINY = {"dim": 16, "depth": 2, "heads": 2, "context": 16, "batch": 8, "micro-batch": 2}
 TINY |= {"steps": 60, "save-every": 5, "lr": 3e-3, "recipe": "hybrid*"}
@@ -36,13 +40,16 @@ def tokens(tmp_path_factory):
     return path
 
 
-def start(processes: int, tokens: Path, out: Path, **changed) -> subprocess.Popen:
-    """Start the example under torchrun."""
+def list_words(tokens: Path, out: Path, changed: dict) -> list[str]:
     settings = {**TINY, **changed, "tokens": tokens, "dtype": "uint16", "out": out}
+    return [str(PROGRAM), *(f"--{name}={value}" for name, value in settings.items())]
+
+
+def start(processes: int, tokens: Path, out: Path) -> subprocess.Popen:
+    """Start the example under torchrun."""
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    options = [f"--{name}={value}" for name, value in settings.items()]
     return subprocess.Popen(
-        [sys.executable, *launcher, str(PROGRAM), *options],
+        [sys.executable, *launcher, *list_words(tokens, out, {})],
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
     )
 
@@ -53,8 +60,20 @@ def read_log(out: Path) -> list[dict]:
 
 
 def train(processes: int, tokens: Path, out: Path, **changed) -> list[float]:
-    """Train to the end; return the losses, the last one on held-out windows."""
-    assert start(processes, tokens, out, **changed).wait() == 0
+    """Train to the end, in forks; return the losses, the last one on held-out windows."""
+    words = list_words(tokens, out, changed)
+    source = (
+        f"import runpy, sys; sys.argv = {words}; runpy.run_path({words[0]!r}, run_name='__main__')"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    given = {**address, "WORLD_SIZE": str(processes), "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def run(rank: str) -> str:
+        return run_program(source, "", ROOT, {**given, "RANK": rank, "LOCAL_RANK": rank})
+
+    with ThreadPoolExecutor(processes) as pool:
+        list(pool.map(run, map(str, range(processes))))
     lines = read_log(out)
     assert [line["step"] for line in lines] == list(range(len(lines)))
     return [*(line["loss"] for line in lines), lines[-1]["validation"]]
