@@ -115,14 +115,16 @@ def pairs(case: Case) -> list[tuple[Setting]]:
 def paths(case: Case) -> list[tuple[Setting]]:
     """Return a setting for each path through a kernel: many rows per program, or one.
 
-    Longer rows are worked on in parts: first in the backward pass only, then in both. These cost
-    the interpreter most: there one kernel of each family has them, and `formula` all.
+    Longer rows are worked on in parts: first in the backward pass only, then in both. Long rows
+    cost the interpreter most: there one kernel of each family has them, and `formula` all.
     """
     several = {}
     for m, n, dtype in ((17, 129, FLOAT), (13, 1536, BRAIN), (3, 16384, FLOAT), (2, 65536, FLOAT)):
-        if n > 1536 and INTERPRETED and case.name not in FAMILIES:
+        if n > 129 and INTERPRETED and case.name not in FAMILIES:
             continue
         n = nearest(case, n)
+        if n == 65536 and INTERPRETED:
+            n = 40960  # three parts in place of four, of which the last is half full
         several[n] = Setting(m, n, dtype, FLOAT)
     return [(setting,) for setting in several.values()]
 
