@@ -124,7 +124,8 @@
         <label>recipe <select name="recipe"><optgroup label="norms alone">${list(true)}</optgroup><optgroup label="norms and more">${list(false)}</optgroup></select></label>
         <label>size <select name="rung">${options(Object.entries(this.index.rungs).map(([n, what]) => [n, `${n}: ${what}`]))}</select></label>
         <button type="button" name="hold" aria-pressed="false">compare</button>
-        <button type="button" name="draw" aria-pressed="false">draw a guess</button></div>
+        <button type="button" name="draw" aria-pressed="false">draw a guess</button>
+        <span class="hint">Click a place in the block to add or remove a norm. You get the nearest block that we trained: other norms may move too.</span></div>
         <div class="blocks"><div class="a" hidden></div><div class="b"></div></div>
         <div class="main"><div class="said" aria-live="polite"></div>
           <div class="panel u"><p>validation loss by learning rate (nats)</p><svg></svg></div>
@@ -137,8 +138,7 @@
       this.box = box;
       this.part = (selector) => box.querySelector(selector);
       this.field = (name) => box.querySelector(`[name="${name}"]`);
-      this.part(".b").innerHTML = `<p class="name"></p><p class="hint">Click a place to add or remove a norm. You get
-        the nearest block that we trained: other norms may move too.</p>${drawBlock(this.index, this.slots, true)}<p class="words"></p>`;
+      this.part(".b").innerHTML = `<p class="name"></p>${drawBlock(this.index, this.slots, true)}<p class="words"></p>`;
       this.listen();
       this.widths = new Map();
       new ResizeObserver(() => {
