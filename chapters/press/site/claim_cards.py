@@ -134,18 +134,22 @@ def describe_value(claim: Json) -> str:
 
 
 def count_held(claims: Iterable[Json]) -> str:
-    """Count in words which of the judged claims hold, and why others have no verdict."""
+    """Count in words which of the judged claims hold."""
     found = [("exact" if c.get("sort") == "law" else "measured", c["verdict"]) for c in claims]
     parts = []
     for kind in ("measured", "exact"):
         judged = [verdict for sort, verdict in found if sort == kind and verdict not in NO_VERDICT]
         if judged:
             parts.append(f"{sum(v in HELD for v in judged)} of {len(judged)} {kind}")
-    said = [f"{' and '.join(parts)} claims hold"] if parts else []
-    for verdict, (one, more) in {"contradicted": CONTRADICTED, **NO_VERDICT}.items():
-        if n := sum(v == verdict for _, v in found):
-            said.append(f"{n} {one if n == 1 else more}")
-    return ", ".join(said)
+    return f"{' and '.join(parts)} claims hold" if parts else ""
+
+
+def count_others(claims: Iterable[Json]) -> list[str]:
+    """Count in words the claims that are contradicted or have no verdict."""
+    found = [claim["verdict"] for claim in claims]
+    words = {"contradicted": CONTRADICTED, **NO_VERDICT}
+    counts = [(found.count(verdict), *said) for verdict, said in words.items()]
+    return [f"{n} {one if n == 1 else more}" for n, one, more in counts if n]
 
 
 def wrap_html(markup: str) -> str:

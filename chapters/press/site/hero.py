@@ -16,7 +16,7 @@ from press.book.chapters import format_number
 from press.book.declared import sum_costs
 from press.book.facts import Json
 from press.book.folds import is_fold, merge_folds
-from press.site.claim_cards import count_held
+from press.site.claim_cards import count_held, count_others
 from press.site.outline import Outline
 from press.site.page import is_figure
 
@@ -63,7 +63,8 @@ def link_tally(claims: Collection[Json], number: str) -> str:
     if not claims:
         return ""
     address = f"scoreboard.html#f:chapter={number}"
-    return f'<a href="{address}">{count_held(claims)}</a>'
+    said = ", ".join(filter(None, [count_held(claims), *count_others(claims)]))
+    return f'<a href="{address}">{said}</a>'
 
 
 def build_top(cells: list[Json], number: str, facts: str) -> list[Json]:
