@@ -63,10 +63,12 @@ def test_a_slider_is_a_first_figure_too():
 
 def test_the_tally_counts_what_is_there_and_leads_to_the_scoreboard():
     laws = [{"verdict": verdict, "sort": "law"} for verdict in ("holds", "contradicted")]
-    findings = [{"verdict": verdict} for verdict in ("holds-on-one", "not-seen", "waits")]
+    verdicts = ("holds-on-one", "not-seen", "out-of-range", "waits", "waits")
+    findings = [{"verdict": verdict} for verdict in verdicts]
     found = link_tally([*laws, *findings], "04")
     assert 'href="scoreboard.html#f:chapter=04"' in found and link_tally([], "04") == ""
-    assert ">1 of 2 measured and 1 of 2 exact claims hold, 1 is contradicted, 1 wait" in found
+    assert ">1 of 2 measured and 1 of 2 exact claims hold, 1 is contradicted, " in found
+    assert found.endswith(" 1 needs larger runs, 2 wait for runs</a>")
     assert ">1 of 2 exact claims hold, 1 is contradicted<" in link_tally(laws, "04")
 
 
