@@ -11,7 +11,7 @@ r"""
 # nGPT: everything on a sphere
 
 **Question.** nGPT ([Loshchilov et al., 2025](https://arxiv.org/abs/2410.01131)) rescales each token's vector to length 1 after every sublayer, and the rows or columns of each matrix after every training step.
-Without norm layers or warm-up it reportedly reaches a GPT's loss in 4 to 20 times fewer steps. How can it learn faster on a sphere,
+Without norm layers or warm-up it reportedly reaches a GPT's loss in 4 to 20 times fewer steps. How can nGPT learn faster on a sphere,
 and how much of its advantage over a well-tuned GPT remains?
 
 <details><summary>In short (contains spoilers)</summary>
