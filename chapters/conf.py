@@ -7,11 +7,13 @@ executed notebooks come from build/book, so Sphinx runs no code cell itself and 
 import gc
 import re
 import textwrap
+from functools import cache
 from pathlib import Path
 
 from docutils import nodes
 
 from press.book.citations import read_works
+from press.site.code_colours import PlainNamesLexer
 from press.site.search import Places, list_sentences
 from press.site.sidebar import list_sections
 
@@ -54,9 +56,14 @@ bibtex_bibfiles = ["references.bib"]
 bibtex_default_style = "plain"
 
 
+@cache
+def name_works(folder: Path) -> dict[str, str]:
+    return {work.url: str(work) for work in read_works(folder).values()}
+
+
 def name_cited_works(app, doctree, docname: str) -> None:
     """Show authors, year and title where a pointer rests on a link to a work."""
-    works = {work.url: str(work) for work in read_works(Path(app.srcdir)).values()}
+    works = name_works(Path(app.srcdir))
     for link in doctree.findall(nodes.reference):
         if link.get("refuri") in works:
             link["reftitle"] = works[link["refuri"]]
@@ -198,6 +205,7 @@ def finish_pages(app, exception) -> None:
 
 def setup(app) -> None:
     app.add_domain(Places)
+    app.add_lexer("ipython3", PlainNamesLexer)
     app.connect("doctree-read", hide_code_from_search)
     app.connect("doctree-read", list_sentences)
     app.connect("doctree-resolved", name_cited_works)

@@ -1,8 +1,13 @@
-"""Built pages: formulas are typeset, and the list of pages names the open page's sections."""
+"""Built pages: formulas, colours of code, and the open page's sections in the list of pages."""
 
 import re
 
+from pygments import highlight
+from pygments.formatters.html import HtmlFormatter
+from pygments.lexers.python import PythonLexer
+
 from press.site import formulas
+from press.site.code_colours import PlainNamesLexer
 from press.site.sidebar import list_sections
 
 NAV = (
@@ -40,3 +45,11 @@ def test_the_open_page_has_its_sections_and_no_other_has():
 def test_a_page_without_sections_or_outside_the_list_stays_as_it_is():
     for page in (NAV, HEADING, f"{NAV}<h2>Alone</h2>"):
         assert list_sections(page) == page
+
+
+def test_plain_code_is_one_run_of_text():
+    code = "def f(x):\n    return x.mean(dim=-1) + 1  # why\n"
+    usual, ours = (highlight(code, of(), HtmlFormatter()) for of in (PythonLexer, PlainNamesLexer))
+    assert re.sub("<[^>]+>", "", ours) == re.sub("<[^>]+>", "", usual)
+    assert 'class="p"' in usual and not re.search('class="[npw]"', ours)
+    assert all(f'class="{kind}"' in ours for kind in ("k", "nf", "o", "mi", "c1"))

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 
 from pygments import highlight
 from pygments.formatters.html import HtmlFormatter
-from pygments.lexers.python import PythonLexer
 
 from labkit.experiments.card_html import (
     KINDS,
@@ -34,6 +33,7 @@ from labkit.statistics.recorded import rebuild_estimate
 from press.book.chapters import format_number, is_letter, read_number
 from press.book.facts import Json
 from press.book.forecasts import HELD
+from press.site.code_colours import PlainNamesLexer
 from press.site.links import claim_address
 from press.site.outline import Book, Outline
 from press.site.strips import draw_strip
@@ -60,7 +60,7 @@ def draw_in_chapter(claim: Json, code: str = "") -> str:
     name = html.escape(claim["id"])
     below = [f'<a href="scoreboard.html#row-{name}">{name}</a> in the scoreboard']
     if code:
-        shown = highlight(code, PythonLexer(), HtmlFormatter())
+        shown = highlight(code, PlainNamesLexer(), HtmlFormatter())
         below.append(f"<details><summary>Code</summary>{shown}</details>")
     return draw(claim, f' id="claim-{name}"', below)
 
