@@ -21,7 +21,7 @@ from press.book.chapters import find_chapters
 from press.book.facts import join_text, output_kind
 from press.book.keys import key_of, parts_of
 from press.site.arms import write_page
-from press.site.page import shown_output
+from press.site.page import clean_output
 from press.site.written import draw_ladder
 from tests.toy_book import chapter_text, make_book
 
@@ -116,7 +116,7 @@ def test_evidence_is_linked():
     assert 'href="https://www.jstor.org/stable/4615733"' in page
     assert "a &lt; b <strong>this</strong></th>" in page and ">A &lt; B.</a>" in page
     output = {"output_type": "display_data", "data": {"text/html": page}, "metadata": {}}
-    shown = shown_output(output)["data"]["text/html"]
+    shown = clean_output(output)["data"]["text/html"]
     assert 'href="01_toy.html#claim-01-found"' in shown, "on the site it leads to the page"
 
 

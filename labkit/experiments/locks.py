@@ -224,8 +224,11 @@ def read_wordings(root: Path) -> dict[str, str]:
 
 def _read_column(root: Path, name: str, column: str) -> dict[str, str]:
     path = Path(root) / "data" / "locks" / name
-    if not path.is_file():
-        return {}
+    return _parse_column(path, path.stat().st_mtime_ns, column) if path.is_file() else {}
+
+
+@lru_cache(maxsize=4)
+def _parse_column(path: Path, changed: int, column: str) -> dict[str, str]:
     with path.open(encoding="utf-8", newline="") as lines:
         return {row["sum"]: row[column] for row in csv.DictReader(lines)}
 

@@ -126,13 +126,13 @@ def code_cells(
 
 def only_claims(outputs: list[Json]) -> bool:
     """Return whether a cell shows only cards."""
-    shown = [output for output in outputs if shown_output(output)]
+    shown = [output for output in outputs if is_shown(output)]
     return bool(shown) and all(output_kind(output) == "claim" for output in shown)
 
 
 def put_code_inside(cell: Json) -> list[Json]:
     """Move a cell's code into the last of its cards."""
-    *others, last = (output for output in cell["outputs"] if shown_output(output))
+    *others, last = (output for output in cell["outputs"] if is_shown(output))
     return [*others, {**last, "code": join_text(cell["source"])}]
 
 
@@ -146,24 +146,31 @@ def output_groups(outputs: list[Json]) -> list[list[Json]]:
         caption_due = is_picture(output)
         if caption_due:
             groups += [[output], []]
-        elif clean := shown_output(output):
-            groups[-1].append(clean)
+        elif is_shown(output):
+            groups[-1].append(clean_output(output))
     return groups
 
 
-def shown_output(output: Json) -> Json | None:
-    """Keep what a reader should see of an output, in one format; None drops it."""
+def is_shown(output: Json) -> bool:
+    """Return whether a reader should see an output, in whatever format."""
     if output["output_type"] == "stream":
-        return output if output["name"] == "stdout" else None
+        return output["name"] == "stdout"
     if output["output_type"] == "error":
+        return True
+    data = output["data"]
+    if output_kind(output) == "volatile" or any("widget-view" in mime for mime in data):
+        return False
+    # Nobody can answer an exercise's stub on a page, so its check says nothing there.
+    asks = "text/html" in data and UNANSWERED in join_text(data["text/html"])
+    return not asks and any(mime in data for mime in MIME_TYPES)
+
+
+def clean_output(output: Json) -> Json:
+    """Keep one format of an output that is shown."""
+    if "data" not in output:
         return output
-    data = {mime: output["data"][mime] for mime in MIME_TYPES if mime in output["data"]}
-    widget = any("widget-view" in mime for mime in output["data"])
-    if output_kind(output) == "volatile" or widget or not data:
-        return None
-    if UNANSWERED in join_text(data.get("text/html", "")):
-        return None  # the check of what nobody can answer on a page
-    mime, content = next(iter(data.items()))
+    mime = next(mime for mime in MIME_TYPES if mime in output["data"])
+    content = output["data"][mime]
     if output_kind(output) == "claim":
         content = draw_in_chapter(output["data"][CLAIM], output.get("code", ""))
     if mime == "text/html":  # a notebook that links to another links to its page
