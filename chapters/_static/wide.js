@@ -2,14 +2,12 @@
 
 const BOXES = 'mjx-container[display="true"], .pst-scrollable-table-container, .labkit-table:not([role])';
 
-function reachWideBoxes() {
-  for (const box of document.querySelectorAll(BOXES)) {
+// Observed and not asked: a box that has not been laid out yet would be, one by one.
+const sizes = new ResizeObserver((seen) => {
+  for (const { target: box } of seen) {
     if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
     else box.removeAttribute("tabindex");
   }
-}
-
-window.addEventListener("load", () => {
-  reachWideBoxes();
-  new ResizeObserver(reachWideBoxes).observe(document.body);
 });
+
+window.addEventListener("load", () => document.querySelectorAll(BOXES).forEach((box) => sizes.observe(box)));
