@@ -67,8 +67,8 @@ five = lab.seeds(5)
 
 # %%
 def draw_neighbours(m):
-    """Draw what a norm makes of 400 values, each among m − 1 random neighbours."""
-    values = torch.randn(m, 400, generator=torch.Generator().manual_seed(seed))
+    """Draw what a norm makes of 200 values, each among m − 1 random neighbours."""
+    values = torch.randn(m, 200, generator=torch.Generator().manual_seed(seed))
     normed = batch_norm(values, training=True)
     points = {"points": (values[0].tolist(), normed[0].tolist())}
     return plots.norm_curves({f"m = {m}": points}, limits=(-3.2, 3.2), caption="…")

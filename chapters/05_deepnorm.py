@@ -87,7 +87,7 @@ show_explorer(
     climbed,
     "deepnorm",
     beside="post",
-    caption="A Post-Norm block and a DeepNorm block. Their norms are in the same places, but DeepNorm has a heavier skip and different initial weights. The plot shows validation loss against learning rate for models with six such blocks. "
+    caption="Shown first: a Post-Norm block and a DeepNorm block. Their norms are in the same places, but DeepNorm has a heavier skip and different initial weights. The plot shows validation loss against learning rate for models with six such blocks. "
     "At this depth, does DeepNorm need its constants?",
 ).named("two-blocks")
 

@@ -82,7 +82,7 @@ show_explorer(
     climbed,
     "hybrid",
     beside="pre",
-    caption="The blocks of Pre-Norm and HybridNorm, and the validation losses that models of six such blocks reached at each learning rate. "
+    caption="Shown first: the blocks of Pre-Norm and HybridNorm, and the validation losses that models of six such blocks reached at each learning rate. "
     "In HybridNorm, norms on queries, keys and values replace the norm before attention, and one norm moves onto the residual stream.",
 ).named("two-blocks")
 

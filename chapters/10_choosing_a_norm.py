@@ -98,7 +98,7 @@ show_explorer(
     climbed,
     "qk",
     beside="pre",
-    caption="One block of Pre-Norm and one of QK-Norm, which adds norms on queries and keys. The plot shows validation loss against learning rate for models with six such blocks.",
+    caption="Shown first: one block of Pre-Norm and one of QK-Norm, which adds norms on queries and keys. The plot shows validation loss against learning rate for models with six such blocks.",
 ).named("two-blocks")
 
 # %%
