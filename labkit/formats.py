@@ -5,7 +5,7 @@
     emulate_nvfp4       the same for e2m1, with a scale for each block of 16 that is itself e4m3
     signal to noise     10 log₁₀(Σ exact² / Σ (rounded − exact)²), in decibels
 
-Everything is emulated: results are float32 numbers that the format can represent. Sources:
+Results are float32 numbers, rounded by torch's cast where it has one. Sources:
 Micikevicius et al. 2022, arXiv 2209.05433 (e4m3, e5m2); NVIDIA 2025, arXiv 2509.25149 (NVFP4).
 """
 
@@ -38,6 +38,7 @@ class Format:
     lowest: int  # exponent of the smallest normal number
     largest: float
     overflow: float  # the result for numbers that are too large: inf, or the largest (saturation)
+    dtype: torch.dtype | None = None  # torch's, if it casts to this format
 
     @property
     def smallest_normal(self) -> float:
@@ -51,11 +52,11 @@ class Format:
 
 
 FORMATS = {
-    "float32": Format(32, 24, -126, (2 - 2.0**-23) * 2.0**127, float("inf")),
-    "bfloat16": Format(16, 8, -126, (2 - 2.0**-7) * 2.0**127, float("inf")),
-    "float16": Format(16, 11, -14, 65504.0, float("inf")),
-    "e5m2": Format(8, 3, -14, 57344.0, float("inf")),
-    "e4m3": Format(8, 4, -6, 448.0, 448.0),
+    "float32": Format(32, 24, -126, (2 - 2.0**-23) * 2.0**127, float("inf"), torch.float32),
+    "bfloat16": Format(16, 8, -126, (2 - 2.0**-7) * 2.0**127, float("inf"), torch.bfloat16),
+    "float16": Format(16, 11, -14, 65504.0, float("inf"), torch.float16),
+    "e5m2": Format(8, 3, -14, 57344.0, float("inf"), torch.float8_e5m2),
+    "e4m3": Format(8, 4, -6, 448.0, 448.0, torch.float8_e4m3fn),
     "e2m1": Format(4, 2, 0, 6.0, 6.0),
 }
 
@@ -70,14 +71,14 @@ def round_to_format(x: Float[Tensor, "*shape"], name: str) -> Float[Tensor, "*sh
         ValueError: the format is not in FORMATS.
     """
     kind, x = _find_format(name), x.to(torch.float32)
-    if name == "float32":
-        return x
-    # The distance between neighbours at x; it is constant below the normal numbers.
+    if kind.overflow == kind.largest:
+        x = x.clamp(-kind.largest, kind.largest)
+    if kind.dtype is not None:
+        return x.to(kind.dtype).to(torch.float32)
+    # torch casts to no e2m1. Its neighbours at x have this distance, constant below normal numbers.
     exponent = torch.frexp(x).exponent - 1
     step = torch.ldexp(torch.ones_like(x), exponent.clamp(min=kind.lowest) - kind.significant + 1)
-    rounded = torch.where(x.isfinite(), torch.round(x / step) * step, x)
-    beyond = rounded.abs() > kind.largest
-    return torch.where(beyond, torch.copysign(torch.full_like(x, kind.overflow), x), rounded)
+    return torch.round(x / step) * step
 
 
 def scale_to_format(x: Float[Tensor, "*shape"], name: str) -> Float[Tensor, "*shape"]:

@@ -10,10 +10,10 @@ TINY = ScaledGradients(dim=16, depth=2, heads=2, context=8, loss_scale=2.0**-8)
 
 BREAKS = [
     Break(
-        idea="E5M2 rounds as finely as E4M3",
+        idea="E5M2 rounds as finely as float16",
         path="labkit/formats.py",
-        old="exponent.clamp(min=kind.lowest) - kind.significant + 1",
-        new="exponent.clamp(min=kind.lowest) - max(kind.significant, 4) + 1",
+        old="torch.float8_e5m2",
+        new="torch.float16",
         claim="D-six-decibels-a-bit",
     ),
     Break(
@@ -38,10 +38,10 @@ BREAKS = [
         claim="D-statistics-of-fp8-are-unreliable",
     ),
     Break(
-        idea="numbers are cut off, not rounded to the nearest",
+        idea="numbers lose half a unit of their last digit, as if they were cut off",
         path="labkit/formats.py",
-        old="rounded = torch.where(x.isfinite(), torch.round(x / step) * step, x)",
-        new="rounded = torch.where(x.isfinite(), torch.trunc(x / step) * step, x)",
+        old="return x.to(kind.dtype).to(torch.float32)",
+        new="return x.to(kind.dtype).to(torch.float32) * (1 - 2.0**-kind.significant)",
         claim="D-tokens-in-fp8-keep-their-rms",
     ),
     Break(
