@@ -16,10 +16,10 @@ travel up through the blocks, and gradients travel down. Which remedy lets a dee
 
 <details><summary>In short (contains spoilers)</summary>
 
-- Skips make depth possible if their *branches* (the layers that each skip bypasses) stay small compared with the **stream**, the sum that runs along the skips. Norms keep them small. So does a smaller initialization of each branch, which no network of the figure has. BatchNorm also widens the range of learning rates that work, and allows larger ones.
-- Signal and gradient pass through the same matrices, so they explode or vanish together. Careful initialization prevents that, but only
-  at the start of training, and it preserves nothing but size: different inputs still become alike.
-- Sixteen layers learn in any architecture. At forty-eight layers, in 400 steps, BatchNorm alone hardly learns. Networks with skips alone read many digits right, but their wrong answers are so confident that the loss stays above that of guessing at every learning rate. Norms and skips together learn, and so do skips whose branches start small.
+- Skips make depth possible if their *branches* (the layers that each skip bypasses) stay small compared with the **stream**, the sum that runs along the skips. Norms keep them small. So does a smaller initialization of each branch, which no network of the figure has.
+- BatchNorm also widens the range of learning rates that work, and allows larger ones.
+- Careful initialization keeps signal and gradient from exploding or vanishing, but only at the start of training. It preserves nothing but size: different inputs still become alike.
+- Sixteen layers learn in any architecture. Of the networks with forty-eight layers, those with norms and skips learn in 400 steps, and so do those with skips whose branches start small. With BatchNorm alone they hardly learn. With skips alone they read many digits right, but their wrong answers are so confident that the loss stays above that of guessing at every learning rate.
 
 </details>
 """

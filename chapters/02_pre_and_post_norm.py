@@ -16,12 +16,10 @@ Why does one norm's place decide whether a transformer survives its first hundre
 
 <details><summary>In short (contains spoilers)</summary>
 
-- Use Pre-Norm unless there is a reason against it. It learns without warm-up, even at learning rates far above its best one, at which Post-Norm gets stuck. At one such rate, most of our Post-Norm runs get stuck without warm-up, and none does with a long enough one. At a higher rate, warm-up does not help.
-- At initialization the two placements behave alike. In the first steps all models learn the letter frequencies: they add one vector, the same for every token, to the *stream* (the vector that each token carries through the model).
-- Pre-Norm adds this constant to each token's own content. Post-Norm also divides the sum by its size after every sublayer, so the content becomes smaller each time. At a high learning rate
-  little of it is left. A Post-Norm model that is *given* the letter frequencies keeps the content and reaches a lower loss.
-- This is not a complete cure: in longer training at such a high learning rate, many runs get stuck anyway.
-- In our models, Post-Norm's final result is not better. With each placement at its own best learning rate, a preliminary evaluation finds their losses within 0.02 nats of each other at six blocks. At twelve and at 24 blocks Post-Norm's loss is higher. (At twelve, leaving out one run changes the verdict.)
+- Use Pre-Norm unless there is a reason against it. It learns without warm-up, even at learning rates far above its best one. At one such rate, most of our Post-Norm runs get stuck without warm-up, and none does with a long enough one. At a higher rate, warm-up does not help.
+- The cause: in the first steps all models learn the letter frequencies by adding one vector, the same for every token, to the *stream* (the vector that each token carries through the model). Pre-Norm adds it to each token's own content. Post-Norm also divides the sum by its size after every sublayer, and at a high learning rate little of the content is left.
+- A Post-Norm model that is *given* the letter frequencies keeps the content and reaches a lower loss. In longer training, many of these runs get stuck anyway.
+- At its best learning rate, Post-Norm is not better either. At six blocks the losses of the two are within 0.02 nats of each other (a preliminary evaluation), and at twelve and at 24 blocks Post-Norm's is higher. (At twelve, leaving out one run changes the verdict.)
 - In the <a href="#figure-two-blocks">explorer</a> you can click norms into a block yourself.
 
 </details>
