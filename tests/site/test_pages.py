@@ -13,7 +13,7 @@ from press.book.chapters import read_number
 pytestmark = pytest.mark.site
 
 # Composite what is painted behind an element, then compare as WCAG 2 says.
-CONTRAST = """element => {
+CONTRAST = """all => all.slice(0, 12).map(element => {
     const read = text => {
         const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number);
         return text.startsWith("color(srgb") ? [255 * r, 255 * g, 255 * b, a] : [r, g, b, a];
@@ -32,7 +32,7 @@ CONTRAST = """element => {
     };
     const [dark, bright] = [light(front), light(behind)].sort((a, b) => a - b);
     return (bright + 0.05) / (dark + 0.05);
-}"""
+})"""
 AA = 4.5
 READ = [
     ".bd-article p",
@@ -143,15 +143,15 @@ def test_no_page_is_wider_than_a_telephone(page: Page, pages: list[str]):
 
 
 def test_a_drawing_changes_with_light_and_dark(page: Page, chapters: list[str]):
-    colours = set()
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        for name in chapters:
-            page.goto(name)
-            text = page.locator("figure.labkit-figure svg text[style*='--figure-ink']").first
-            if text.count():
+    for name in chapters:
+        page.goto(name)
+        text = page.locator("figure.labkit-figure svg text[style*='--figure-ink']").first
+        if text.count():  # or else this chapter was not executed here
+            colours = set()
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme)
                 colours.add(text.evaluate("text => getComputedStyle(text).fill"))
-    assert len(colours) in (0, 2), "0: no chapter was executed here"
+            assert len(colours) == 2, name
 
 
 def test_the_button_changes_light_and_dark(page: Page, chapters: list[str]):
@@ -166,15 +166,15 @@ def test_the_button_changes_light_and_dark(page: Page, chapters: list[str]):
     assert seen[0] != seen[1]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_has_contrast(page: Page, chapters: list[str], theme: str):
-    page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+def test_text_has_contrast(page: Page, chapters: list[str]):
     for name in [*chapters, "scoreboard.html", "index.html"]:
         page.goto(name)
-        assert page.locator("html").get_attribute("data-theme") == theme
-        for selector in READ:
-            ratios = page.locator(selector).evaluate_all(f"all => all.slice(0, 12).map({CONTRAST})")
-            assert all(ratio >= AA for ratio in ratios), f"{name}, {theme}, {selector}: {ratios}"
+        for theme in ("light", "dark"):
+            page.emulate_media(color_scheme=theme)
+            expect(page.locator("html")).to_have_attribute("data-theme", theme)
+            for selector in READ:
+                ratios = page.locator(selector).evaluate_all(CONTRAST)
+                assert min(ratios, default=AA) >= AA, f"{name}, {theme}, {selector}: {ratios}"
 
 
 @pytest.fixture(scope="session")
