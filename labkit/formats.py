@@ -65,12 +65,12 @@ def round_to_format(x: Float[Tensor, "*shape"], name: str) -> Float[Tensor, "*sh
     """Round each value to the nearest number of a format, ties to even; the result is float32.
 
     Beyond the largest number float16, bfloat16 and e5m2 have infinity. e4m3 and e2m1 have none:
-    they saturate, as hardware does. Wider inputs are first rounded to float32.
+    they saturate, as hardware does. Wider inputs are first rounded to float32. No gradient passes.
 
     Raises:
         ValueError: the format is not in FORMATS.
     """
-    kind, x = _find_format(name), x.to(torch.float32)
+    kind, x = _find_format(name), x.detach().to(torch.float32)
     if kind.overflow == kind.largest:
         x = x.clamp(-kind.largest, kind.largest)
     if kind.dtype is not None:

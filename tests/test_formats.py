@@ -40,6 +40,7 @@ def test_rounding_takes_the_nearest_multiple_of_the_distance_between_neighbours(
     nearest[nearest.abs() > kind.largest] = kind.overflow
     assert torch.equal(round_to_format(x, name).abs().double(), nearest.abs())
     assert torch.equal(round_to_format(x, name).signbit(), x.signbit())
+    assert not round_to_format(x.requires_grad_(), name).requires_grad, "a step has no slope"
 
 
 @pytest.mark.parametrize("name", DTYPES)
