@@ -2,7 +2,7 @@
 
 const BOXES = 'mjx-container[display="true"], .pst-scrollable-table-container, .labkit-table:not([role])';
 
-// Observed and not asked: a box that has not been laid out yet would be, one by one.
+// An observer reports a box once it is laid out; reading its width would force a layout at once.
 const sizes = new ResizeObserver((seen) => {
   for (const { target: box } of seen) {
     if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
