@@ -29,6 +29,13 @@ def test_a_formula_becomes_html_mathml_and_the_rules_of_its_letters():
     assert served and served < names
 
 
+def test_a_page_loads_the_fonts_of_its_formulas_at_once():
+    _, style = formulas.typeset([("x", False)])
+    files = [f"{formulas.SERVED}/MathJax_{name}-Regular.woff" for name in ("Main", "Size2")]
+    assert formulas.find_fonts("<mjx-c class='mjx-c33'>", style) == files[:1]
+    assert formulas.find_fonts("<mjx-c class='mjx-c28 TEX-S2'>", style) == files
+
+
 def test_a_fault_is_marked_and_unknown_commands_are_faults():
     drawn, _ = formulas.typeset([(r"\nosuchcommand x", False), (r"\frac{1", False), ("x", False)])
     assert ["data-mjx-error" in one for one in drawn] == [True, True, False]

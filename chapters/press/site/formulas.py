@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -25,9 +26,11 @@ SERVED = "mathjax"  # under _static
 STYLE = "formulas.css"
 # It has no letter and sets every height: whatever comes later moves nothing.
 ZERO = "MathJax_Zero.woff"
-# As large as the letters around it: an x has the height of theirs, in whatever font that is.
+# As large as the letters around it: an x has the height of theirs, in whatever font that is. The
+# MathML of a formula off the screen is not laid out; screen readers read it all the same.
 FITTED = """
 mjx-container[jax] { font-size: calc(1ex / 0.442); }
+mjx-assistive-mml { content-visibility: auto; }
 @media (max-width: 600px) { /* a phone: a new line at each wide space */
   mjx-container[display="true"] > mjx-math { text-align: center; }
   mjx-math > mjx-mstyle:has(> mjx-mspace[style*=" 2em"]) { display: block; height: 0.7em; }
@@ -115,6 +118,7 @@ def typeset_all(app: Any, builder: Any) -> None:
     formulas = list(dict.fromkeys(list_formulas(app.env)))
     drawn, style = typeset(formulas)
     app.formulas = dict(zip(formulas, drawn, strict=True))
+    app.formula_style = style
     path = Path(app.outdir) / "_static" / STYLE
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(style, encoding="utf-8")
@@ -132,10 +136,25 @@ def visit_formula(translator: Any, node: nodes.Element) -> None:
     raise nodes.SkipNode
 
 
+def find_fonts(body: str, style: str) -> list[str]:
+    """List the font files of a page's formulas; without a class a letter has the first font."""
+    classes = {"", *re.findall(r"\bTEX(-[A-Z0-9]+)", body)}
+    fonts = re.findall(rf'font-family: MJXTEX([-\w]*);\s*src: url\("({SERVED}/[^"]+)"', style)
+    return [file for kind, file in fonts if kind in classes]
+
+
 def load_style(app: Any, pagename: str, templatename: str, context: Any, doctree: Any) -> None:
-    """Load the CSS only on pages with formulas."""
-    if "<mjx-container" in context.get("body", ""):
+    """Load CSS and fonts only on pages with formulas.
+
+    Each font that came later would lay out the page once more.
+    """
+    if "<mjx-container" in (body := context.get("body", "")):
         app.add_css_file(STYLE)
+        for file in find_fonts(body, app.formula_style):
+            url = context["pathto"](f"_static/{file}", resource=True)
+            context["metatags"] += (
+                f'<link rel="preload" href="{url}" as="font" type="font/woff" crossorigin>\n'
+            )
 
 
 def setup(app: Any) -> dict[str, bool]:
