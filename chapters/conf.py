@@ -197,6 +197,8 @@ def finish_pages(app, exception) -> None:
             text = text.replace(old, new)
         if path.name != "search.html":
             text = SEARCH.sub("", text)
+        if 'class="labkit-hero' in text or '<div class="labkit-wide"' in text:
+            text = text.replace("<body data-", '<body class="labkit-broad" data-')
         if path.parent == Path(app.outdir) and "labkit-hero" in text:  # a chapter
             text = list_sections(text)
         if text != before:
