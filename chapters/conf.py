@@ -84,6 +84,7 @@ autodoc_default_options = {"members": True}
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
+autodoc_use_type_comments = False  # there are none to look for
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 add_module_names = False

@@ -413,7 +413,8 @@ def test_a_strip_s_label_says_what_lies_right_of_zero(sentence: str, label: str)
 # -- pages of the package ---------------------------------------------------------------------
 def test_every_public_module_has_its_place(tmp_path: Path):
     package = tmp_path / "labkit"
-    for name in ("norms/__init__", "norms/layer", "norms/_common", "__main__", "model"):
+    shown, hidden = ("norms/__init__", "norms/layer", "model"), ("norms/_common", "system/pool")
+    for name in (*shown, *hidden, "__main__"):
         path = package / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text('"""Own |x| and `code`.\n\nMore.\n"""\n')

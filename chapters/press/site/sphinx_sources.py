@@ -38,11 +38,16 @@ from press.site.terms import link_terms
 
 # A package, and how many parts of a module's name make its page: labkit.norms, normkernels.
 PACKAGES = {"labkit": 2, "kernels/normkernels": 1}
-# What builds the book, or is a command's own: `--help` says what it takes.
-BUILD_MODULES = {
-    "labkit.__main__",
-    "normkernels.bench",
-}
+# What no chapter calls, and what belongs to a command: `--help` says what it takes.
+INTERNAL = re.compile(
+    r"""labkit\.(__main__|system)\b | normkernels\.bench\b
+    | labkit\.check\.(block_.*|calls|case|compare|exam|formula|gradients|laws|mistakes|precision
+                     |probes|running|specs|subject|tasks)$
+    | labkit\.convert\.(choose|fastpath|fill|find|read)$
+    | labkit\.experiments\.(card_html|engines|filling|memory|records|replay|replicates|reproduce
+                           |store)\b""",
+    re.VERBOSE,
+)
 CLAIMS = "claims.json"  # for the search: {page: {anchor: claim and result}}
 SITE_SOURCES = (
     "conf.py", "examples/big_run.py", "homework/index.md", "references.bib", *guide.GUIDE,
@@ -178,7 +183,7 @@ def public_modules(package: Path, depth: int) -> dict[str, list[str]]:
         if len(parts) < depth or any(part.startswith("_") for part in parts):
             continue
         top, name = ".".join(parts[:depth]), ".".join(parts)
-        if ".".join(parts[:2]) not in BUILD_MODULES:
+        if not INTERNAL.match(name):
             pages.setdefault(top, []).append(name)
     return {top: sorted(names) for top, names in pages.items()}
 
