@@ -18,11 +18,12 @@ RUN = """async ([rules, within]) => {
         nodes: v.nodes.map(n => n.target.join(" ") + " " + n.html.slice(0, 120)),
     }));
 }"""
-# axe's time grows with a page's elements: two thirds are words of code and lines of figures.
-# These are seen on the first chapter alone, whose marks and colours all chapters have.
+# axe's time grows with a page's elements: most are words of code, lines of figures and letters of
+# formulas. These are seen on the first chapter alone, whose marks and colours all chapters have.
 LIGHTEN = """() => {
     document.querySelectorAll("pre").forEach(e => { e.textContent = e.textContent; });
-    document.querySelectorAll(".labkit-drawing > svg").forEach(e => e.replaceChildren());
+    const drawn = ".labkit-drawing > svg, mjx-container";
+    document.querySelectorAll(drawn).forEach(e => e.replaceChildren());
 }"""
 PICTURE = '<img id="wrong" src="data:image/gif;base64,R0lGODlhAQABAAAAACw=" width="40" height="40">'
 
