@@ -1,7 +1,9 @@
 """Built pages: formulas, colours of code, and the open page's sections in the list of pages."""
 
 import re
+from io import BytesIO
 
+from fontTools.ttLib import TTFont
 from pygments import highlight
 from pygments.formatters.html import HtmlFormatter
 from pygments.lexers.python import PythonLexer
@@ -24,9 +26,6 @@ def test_a_formula_becomes_html_mathml_and_the_rules_of_its_letters():
     assert "<mfrac>" in displayed and 'display="true"' in displayed
     for letter in set(re.findall(r"mjx-c[0-9A-F]{2,}", inline + displayed)):
         assert f".{letter}" in style
-    served = set(re.findall(r'url\("mathjax/([^"]+)"\)', style))
-    names = {name.removeprefix("_static/mathjax/") for name, _ in formulas.list_fonts()}
-    assert served and served < names
 
 
 def test_a_page_loads_the_fonts_of_its_formulas_at_once():
@@ -34,6 +33,12 @@ def test_a_page_loads_the_fonts_of_its_formulas_at_once():
     files = [f"{formulas.SERVED}/MathJax_{name}-Regular.woff" for name in ("Main", "Size2")]
     assert formulas.find_fonts("<mjx-c class='mjx-c33'>", style) == files[:1]
     assert formulas.find_fonts("<mjx-c class='mjx-c28 TEX-S2'>", style) == files
+
+
+def test_a_font_has_the_letters_that_are_used_and_no_other():
+    _, style = formulas.typeset([(r"x + \sum_i \sqrt{2}", False)])
+    font = TTFont(BytesIO(formulas.reduce_font("MathJax_Main-Regular.woff", style)))
+    assert "".join(map(chr, sorted(font.getBestCmap()))) == "+2ix√"
 
 
 def test_a_fault_is_marked_and_unknown_commands_are_faults():

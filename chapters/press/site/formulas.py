@@ -1,7 +1,7 @@
 """Typeset the site's formulas at build time: MathJax runs in Node, and no page loads it.
 
 A page gets the formulas as HTML with MathML for screen readers, and formulas.css, which has a rule
-for each letter that some formula of the book uses. The fonts are staged beside the pages.
+for each letter that some formula of the book uses. The fonts have these letters only.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import re
 import subprocess
 from collections.abc import Iterator
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from fontTools import subset
+from fontTools.ttLib import TTFont
 from sphinx.util import logging
 
 from press.book.files import Red
@@ -70,12 +73,6 @@ def find_mathjax() -> Path:
     return Path(spec.origin).parent / "static" / "mathjax"
 
 
-def list_fonts() -> Iterator[tuple[str, bytes]]:
-    """Yield the fonts of MathJax."""
-    for path in sorted((find_mathjax() / FONTS).glob("*.woff")):
-        yield f"_static/{SERVED}/{path.name}", path.read_bytes()
-
-
 def typeset(formulas: list[tuple[str, bool]]) -> tuple[list[str], str]:
     """Return the HTML of each formula, given as TeX and whether it is displayed, and the CSS."""
     node = find_packaged("bin/node")
@@ -113,15 +110,40 @@ def list_formulas(environment: Any) -> Iterator[tuple[str, bool]]:
                 yield read_formula(node)
 
 
+def find_fonts(drawn: str, style: str) -> list[str]:
+    """List the font files of typeset formulas; without a class a letter has the first font."""
+    classes = {"", *re.findall(r"\bTEX(-[A-Z0-9]+)", drawn)}
+    if "<mjx-stretchy" in drawn:  # a long bracket has pieces of these
+        classes |= {"-S1", "-S4", "-A"}
+    fonts = re.findall(rf'font-family: MJXTEX([-\w]*);\s*src: url\("({SERVED}/[^"]+)"', style)
+    return [file for kind, file in fonts if kind in classes]
+
+
+def reduce_font(name: str, style: str) -> bytes:
+    """Return a font of MathJax with the letters of the CSS, which writes some in hexadecimal."""
+    letters = re.findall(r'content: "(?:\\([0-9A-F]+)|\\?(.))"', style)
+    font = TTFont(find_mathjax() / FONTS / name, recalcTimestamp=False)
+    options = subset.Options()
+    options.drop_tables += ["FFTM"]  # dates of its making
+    subsetter = subset.Subsetter(options)
+    subsetter.populate(unicodes=[int(code, 16) if code else ord(it) for code, it in letters])
+    subsetter.subset(font)
+    packed = BytesIO()
+    font.save(packed)
+    return packed.getvalue()
+
+
 def typeset_all(app: Any, builder: Any) -> None:
-    """Typeset the formulas of all pages in one Node process, and write their CSS."""
+    """Typeset the formulas of all pages in one Node process; write their CSS and their fonts."""
     formulas = list(dict.fromkeys(list_formulas(app.env)))
     drawn, style = typeset(formulas)
     app.formulas = dict(zip(formulas, drawn, strict=True))
     app.formula_style = style
-    path = Path(app.outdir) / "_static" / STYLE
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(style, encoding="utf-8")
+    static = Path(app.outdir) / "_static"
+    (static / SERVED).mkdir(parents=True, exist_ok=True)
+    (static / STYLE).write_text(style, encoding="utf-8")
+    for file in find_fonts("".join(drawn), style):
+        (static / file).write_bytes(reduce_font(Path(file).name, style))
 
 
 def visit_formula(translator: Any, node: nodes.Element) -> None:
@@ -134,13 +156,6 @@ def visit_formula(translator: Any, node: nodes.Element) -> None:
     start = translator.starttag(node, tag, "", CLASS="math notranslate nohighlight")
     translator.body.append(f"{start}{drawn}</{tag}>")
     raise nodes.SkipNode
-
-
-def find_fonts(body: str, style: str) -> list[str]:
-    """List the font files of a page's formulas; without a class a letter has the first font."""
-    classes = {"", *re.findall(r"\bTEX(-[A-Z0-9]+)", body)}
-    fonts = re.findall(rf'font-family: MJXTEX([-\w]*);\s*src: url\("({SERVED}/[^"]+)"', style)
-    return [file for kind, file in fonts if kind in classes]
 
 
 def load_style(app: Any, pagename: str, templatename: str, context: Any, doctree: Any) -> None:

@@ -26,7 +26,7 @@ from press.book.files import Red, read_json
 from press.book.forecasts import list_forecasts
 from press.book.keys import read_versions
 from press.book.stale import mark_notebook
-from press.site import exercises, explorer, formulas, guide, launch, pyodide
+from press.site import exercises, explorer, guide, launch, pyodide
 from press.site.arms import build_arms_page
 from press.site.figures import list_tables
 from press.site.hero import build_top, format_facts
@@ -105,7 +105,6 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     # Not pages, but what they are made by and of: Sphinx looks again when these change.
     files["versions.json"] = json.dumps(read_versions(root)).encode()
     files["code.json"] = json.dumps({p: code_hash(Path(p).name) for p in PACKAGES}).encode()
-    files.update(formulas.list_fonts())
     return files
 
 
