@@ -6,11 +6,12 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator, Page, Response
+from playwright.sync_api import TimeoutError as Late
 
 NOTEBOOK = ".jp-NotebookPanel:visible"
 SHARED = ("data:", "blob:")  # addresses that ask nothing of any machine
@@ -81,10 +82,19 @@ def run_all(page: Page) -> None:
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
 
 
+def is_save(response: Response) -> bool:
+    """Return whether this answers a request to save a file."""
+    return response.request.method == "PUT" and "/api/contents/" in response.url
+
+
 def saved(page: Page, path: Path) -> dict | None:
-    """Save the open notebook and read it; None while it is missing or incomplete."""
-    page.keyboard.press("Control+s")
-    page.wait_for_timeout(500)
+    """Save the open notebook and read it; None while it is missing or incomplete.
+
+    Of two saves at a time the second finds a file that "has changed on disk", and asks: wait for
+    the answer, which does not come if nothing had to be saved.
+    """
+    with suppress(Late), page.expect_response(is_save, timeout=5_000):
+        page.keyboard.press("Control+s")
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
