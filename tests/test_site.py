@@ -25,7 +25,7 @@ from press.site.outline import read_outline
 from press.site.page import build_page, is_figure
 from press.site.scoreboard import build_scoreboard
 from press.site.sphinx import build_site
-from press.site.sphinx_sources import api_pages, public_modules, staged_files
+from press.site.sphinx_sources import INTERNAL, api_pages, public_modules, staged_files
 from press.site.strips import draw_strip
 
 ONE, TWO = fake_book.ONE, fake_book.TWO
@@ -426,6 +426,12 @@ def test_every_public_module_has_its_place(tmp_path: Path):
     assert r": Own \|x\| and `code`." in pages["api/index.md"]
     assert "## layer\n" in pages["api/labkit.norms.md"]
     assert set(pages) == {"api/index.md", "api/labkit.model.md", "api/labkit.norms.md"}
+
+
+def test_no_chapter_calls_what_the_package_s_pages_leave_out():
+    for path in (Path(__file__).parents[1] / "chapters").glob("*.py"):
+        called = re.findall(r"(?m)^from ((?:labkit|normkernels)[\w.]*) import", path.read_text())
+        assert [name for name in called if INTERNAL.match(name)] == [], path.name
 
 
 def test_a_docstring_is_shown_as_typed():

@@ -40,7 +40,7 @@ from press.site.terms import link_terms
 PACKAGES = {"labkit": 2, "kernels/normkernels": 1}
 # What no chapter calls, and what belongs to a command: `--help` says what it takes.
 INTERNAL = re.compile(
-    r"""labkit\.(__main__|system)\b | normkernels\.bench\b
+    r"""labkit\.__main__$ | labkit\.system\.(?!root$) | normkernels\.bench\b
     | labkit\.check\.(block_.*|calls|case|compare|exam|formula|gradients|laws|mistakes|precision
                      |probes|running|specs|subject|tasks)$
     | labkit\.convert\.(choose|fastpath|fill|find|read)$
