@@ -33,6 +33,7 @@ def test_a_page_loads_the_fonts_of_its_formulas_at_once():
     files = [f"{formulas.SERVED}/MathJax_{name}-Regular.woff" for name in ("Main", "Size2")]
     assert formulas.find_fonts("<mjx-c class='mjx-c33'>", style) == files[:1]
     assert formulas.find_fonts("<mjx-c class='mjx-c28 TEX-S2'>", style) == files
+    assert any("Size4" in file for file in formulas.find_fonts("<mjx-stretchy-v>", style))
 
 
 def test_a_font_has_the_letters_that_are_used_and_no_other():

@@ -472,7 +472,8 @@ def test_the_site_has_its_pages_figures_and_links(built: Path):
     assert "http://" not in text.replace("http://www.w3.org", "")
     assert "Scoreboard" in (built / "scoreboard.html").read_text()
     assert "Xiong" in (built / "references.html").read_text()
-    assert (built / "_static" / "mathjax" / "MathJax_Main-Regular.woff").is_file()
+    font = "_static/mathjax/MathJax_Main-Regular.woff"
+    assert (built / font).is_file() and f'<link rel="preload" href="{font}"' in text
     assert text.count("<mjx-container") == text.count('class="math notranslate') > 0
     assert not re.search(r"<script[^>]*mathjax", text, re.IGNORECASE)
 
