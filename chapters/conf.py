@@ -206,8 +206,16 @@ def finish_pages(app, exception) -> None:
             path.write_text(text, encoding="utf-8")
 
 
+# The theme asks for dark or light only after the page is there, which then is styled once more.
+CHOOSE_THEME = (
+    'if (document.documentElement.dataset.mode === "auto") document.documentElement.dataset.theme ='
+    ' matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";'
+)
+
+
 def setup(app) -> None:
     app.add_domain(Places)
+    app.add_js_file(None, body=CHOOSE_THEME)
     app.add_lexer("ipython3", PlainNamesLexer)
     app.connect("doctree-read", hide_code_from_search)
     app.connect("doctree-read", list_sentences)
