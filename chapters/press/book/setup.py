@@ -146,7 +146,9 @@ def set_up(root: Path, chosen: bool) -> None:
     force = ["--force-reinstall"] if begun else []
     constraints = root / CONSTRAINTS
     same = ["--constraint", str(constraints)] if constraints.is_file() else []
-    run_module(python, "pip", "install", *quiet, *force, *same, "-e", f"{root}[book,dev]")
+    # Python compiles what it imports. To compile every module would take pip one to two minutes.
+    options = ["--no-compile", *quiet, *force, *same]
+    run_module(python, "pip", "install", *options, "-e", f"{root}[book,dev]")
     write_stamp(venv, key, choice)
     print_line(".venv is ready")
 
