@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from press.book.cells import Cell, Outcome, Running, build_environment, read_job
+from press.book.cells import Outcome, Running, build_environment, read_job
 from press.book.chapters import CODE, Chapter
+from press.book.percent import TextCell
 from press.book.stale import names_of
 from tests.forks import run_program
 
@@ -78,7 +79,7 @@ class Trying(Running):
         super().__init__(parameters)
         self.outcome = Tried()
 
-    def execute(self, cell: Cell, tree: ast.Module) -> None:
+    def execute(self, cell: TextCell, tree: ast.Module) -> None:
         from labkit.check.report import Report
 
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
@@ -90,7 +91,7 @@ class Trying(Running):
                 self.outcome.reports[cell.index] = value.ok, str(value)
 
 
-def run_in_fork(running: Trying, cells: Sequence[Cell], trial: Trial) -> str:
+def run_in_fork(running: Trying, cells: Sequence[TextCell], trial: Trial) -> str:
     """Run a trial's cells in a fork, up to the first that fails; return the results."""
     sys.stdout.flush()
     reading, writing = os.pipe()
@@ -123,7 +124,9 @@ def list_names(source: str) -> list[tuple[set[str], set[str], set[str]]]:
     return found
 
 
-def list_needed(cells: Sequence[Cell], only: Sequence[int], trials: Sequence[Trial]) -> set[int]:
+def list_needed(
+    cells: Sequence[TextCell], only: Sequence[int], trials: Sequence[Trial]
+) -> set[int]:
     """Return the cells to run: `only`, and each that makes a name which one of them needs."""
     once = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef
     statements = [one for cell in cells for one in ast.parse(cell.source).body]

@@ -70,7 +70,7 @@ def test_chapters_are_chosen_by_number_or_name_and_renewed(clone, tmp_path):
 
 
 def test_what_is_not_there_is_refused_before_anything_is_written(clone, tmp_path):
-    with pytest.raises(ValueError, match="no chapter '09'; choose one of 01_one, 02_two"):
+    with pytest.raises(ValueError, match="unknown chapter '09'; choose one of 01_one, 02_two"):
         material.commit_material(clone, tmp_path / "out", ["09"])
     with pytest.raises(ValueError, match="--also must name existing files or folders"):
         material.commit_material(clone, tmp_path / "out", [], [tmp_path / "nothing"])

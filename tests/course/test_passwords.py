@@ -56,8 +56,6 @@ def test_one_taken_out_cannot_come_in(file):
     passwords.give_passwords(file, ["alice", "bob"])
     passwords.remove_users(file, ["alice"])
     assert list(passwords.load_hashes(file)) == ["bob"]
-    with pytest.raises(ValueError, match="choose one of bob"):
-        passwords.remove_users(file, ["alice"])
 
 
 @pytest.mark.parametrize("name", ["", "Alice", "a.b", "../root", "1alice", "a" * 32, "alice\n"])

@@ -4,9 +4,8 @@ import ast
 import re
 from dataclasses import dataclass, replace
 
-from press.book.cells import Cell
 from press.book.chapters import Chapter
-from press.book.percent import cells_of
+from press.book.percent import TextCell, cells_of
 
 NUMBER = re.compile(
     r"(?m)^(?:#{2,5} +(?:Exercise +)?|\*\*(?:Exercise +)?)(\d+[a-z]?)\b(?=[.:) ]|\*\*)"
@@ -18,29 +17,29 @@ class Place:
     """The position of an exercise in a chapter: its starter, its check and its solution."""
 
     number: str
-    starter: Cell
-    check: Cell | None = None
-    solution: Cell | None = None
+    starter: TextCell
+    check: TextCell | None = None
+    solution: TextCell | None = None
 
 
 def find_exercises(chapter: Chapter) -> dict[str, Place]:
     """Find the exercises: starter, the next cell that ends in a check, and code solution."""
     found: dict[str, Place] = {}
     number = None
-    for index, text in enumerate(cells_of(chapter.source.read_text(encoding="utf-8"))):
-        for line in text.source.splitlines() if text.kind == "markdown" else ():
+    for cell in cells_of(chapter.source.read_text(encoding="utf-8")):
+        for line in cell.source.splitlines() if cell.kind == "markdown" else ():
             if match := NUMBER.match(line):
                 number = match.group(1)
             elif line.startswith("## "):
                 number = None
-        if text.kind != "code":
+        if cell.kind != "code":
             continue
-        cell, place = Cell(index, text.source, text.tags), found.get(number or "")
+        place = found.get(number or "")
         if "exercise" in cell.tags:
             if number is None or place:
                 raise ValueError(
                     f"{chapter.name}: every cell tagged `exercise` follows a number of its own, as "
-                    f'in "**3 (in code).**" or "### 3. …"; cell {index} follows '
+                    f'in "**3 (in code).**" or "### 3. …"; cell {cell.index} follows '
                     f"{number or 'none'} {'again' if place else ''}"
                 )
             found[number] = Place(number, cell)

@@ -29,7 +29,7 @@ def main() -> None:
             write(folder / "in", f"s{number}", [*CELLS, f"def mine():\n    return {number}\n"])
         files = batch.find_submissions([folder / "in"], NAME)
         begun = time.perf_counter()
-        done = batch.grade_class(files, path, folder / "out", batch.Options(jobs=args.jobs))
+        done = batch.grade_class(files, path, folder / "out", jobs=args.jobs)
         seconds = time.perf_counter() - begun
     print(
         f"{len(done.graded)} submissions of two questions, "

@@ -185,6 +185,13 @@ def test_scores_with_an_open_question_are_written_and_red(graded_class, capsys):
     assert capsys.readouterr().out.startswith("student,q1,q2,total,max,status\n")
 
 
+@pytest.mark.parametrize("seconds", ["0", "61"])
+def test_the_limit_of_a_call_is_above_0_and_at_most_60_seconds(seconds, capsys):
+    words = ["homework", "grade", "in", "--release", "gone", "--out", "x", "--seconds", seconds]
+    assert cli.main(words) == 2
+    assert "'--seconds': Input should be" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -193,7 +200,6 @@ def test_scores_with_an_open_question_are_written_and_red(graded_class, capsys):
         ["gradebook", "results", "--columns", "excel"],
         ["grade", "results", "--release", "gone", "--out", "x"],
         ["grade", "results", "--release", "gone", "--out", "x", "--jobs", "0"],
-        ["grade", "results", "--release", "gone", "--out", "x", "--seconds", "0"],
         ["gradebook", "results", "--marks", "gone.csv", "--out", "x"],
         ["marks", "gone", "--out", "x"],
     ],

@@ -50,7 +50,6 @@ def test_what_a_person_marks_is_open_and_no_fault(tmp_path):
     ann, *_ = marked_class(tmp_path)
     assert (ann["total"], ann["max"]) == (None, 9)
     assert results.list_open_questions(ann) == ["to mark by hand: q3"]
-    assert not results.list_not_graded(ann)
     assert ann["questions"][2]["answer"] == PROSE
     told = feedback.write_markdown(ann)
     assert "5 of 5 points so far; 9 when" in told and "A person marks this question" in told

@@ -128,7 +128,7 @@ MISTAKES = {
         "must list names that a submission may import, such as \"torch\"; got 'torch.nn'",
     ),
     "a variant that is no draw": (
-        ("draw.integers(2, 1000)", "7"),
+        ("draw.choice([2, 3, 7, 12, 41, 100, 365, 999])", "7"),
         "line 16: a `variant` cell may contain only lines such as EPS = draw.choice",
     ),
     "a variant drawn twice": (

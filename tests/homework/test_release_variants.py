@@ -6,21 +6,15 @@ import pytest
 
 from press.homework import variants
 
-CELL = """EPS = draw.choice((1e-5, 1e-6))  # yours
-DIM = draw.integers(
-    6,
-    60,
+CELL = f"""EPS = draw.choice((1e-5, 1e-6))  # yours
+DIM = draw.choice(
+    {[*range(6, 60)]},
 )
-SCALE = draw.uniform(0.5, 2.0)
-SHIFTS = draw.normal(2, 3, scale=2.0)  # größer"""
+SCALE = draw.choice({[n / 100 for n in range(50, 200)]})
+SHIFTS = draw.choice([[-2.5, 0.8, 0.2], [0.6, 1.1, -1.5]])  # größer"""
 
 
-RECORD = {
-    "EPS": 1e-06,
-    "DIM": 55,
-    "SCALE": 1.776,
-    "SHIFTS": [[-2.545, 0.7996, 0.1829], [0.5692, 1.09, 1.488]],
-}
+RECORD = {"EPS": 1e-06, "DIM": 55, "SCALE": 1.77, "SHIFTS": [0.6, 1.1, -1.5]}
 
 
 def private(seed=0, **changes):
@@ -52,11 +46,6 @@ def test_draws_stay_within_what_is_asked():
     drawn = [variants.draw_variants(private(), f"s{number}") for number in range(1000)]
     assert {each["EPS"] for each in drawn} == {1e-5, 1e-6}
     assert {each["DIM"] for each in drawn} == {*range(6, 60)}
-    assert all(0.5 <= each["SCALE"] <= 2.0 for each in drawn)
-    shifts = [x for each in drawn for row in each["SHIFTS"] for x in row]
-    assert len(shifts) == 1000 * 6
-    assert abs(sum(shifts) / len(shifts)) < 0.1, "four standard errors"
-    assert abs(sum(x * x for x in shifts) / len(shifts) - 4) < 0.5
     ids = [each["EPS"] == 1e-5 for each in drawn]
     assert 400 < sum(ids) < 600
 
@@ -77,14 +66,13 @@ def test_a_notebook_shows_the_numbers_themselves():
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("A = draw.choice(())", "draw.choice needs plain numbers and lists"),
-        ("A = draw.choice(open('x'))", "draw.choice needs plain numbers and lists"),
-        ("A = draw.uniform(1)", "draw.uniform needs plain numbers and lists"),
-        ("A = draw.__class__(1)", "draw has only choice, integers, uniform and normal"),
-        ("A = draw.unit()", "draw has only choice, integers, uniform and normal"),
+        ("A = draw.choice(())", "draw.choice needs a list of plain values"),
+        ("A = draw.choice(open('x'))", "draw.choice needs a list of plain values"),
+        ("A = draw.choice(1, 2)", "a `variant` cell may contain only lines"),
+        ("A = draw.__class__(1)", "a `variant` cell may contain only lines"),
+        ("A = draw.uniform(1, 2)", "a `variant` cell may contain only lines"),
         ("A = print(1)", "a `variant` cell may contain only lines"),
         ("A, B = draw.choice((1, 2))", "a `variant` cell may contain only lines"),
-        ("A = draw.integers(5, 5)", "needs low < high"),
     ],
 )
 def test_anything_but_a_draw_is_refused_and_nothing_is_executed(line, said):

@@ -159,17 +159,13 @@ def test_draws_are_the_seeds_and_keep_to_their_range_and_type():
 
     assert drawn("3/hw/q1") == drawn("3/hw/q1") != drawn("3/hw/q2")
     draw = Draw(1)
-    assert draw.normal(2, 3, dtype="float64").dtype == torch.float64
+    assert draw.normal(2, 3, dtype=torch.float64).dtype == torch.float64
     many = draw.normal(4000, scale=3.0)
     assert abs(many.std() - 3) < 0.2 and abs(many.mean()) < 0.2  # four standard errors
     spread = draw.uniform(-1, 2, 1000)
     assert spread.min() >= -1 and spread.max() < 2 and spread.shape == (1000,)
     assert isinstance(draw.uniform(0, 1), float) and isinstance(draw.integers(2, 3), int)
-    for wrong in (
-        lambda: draw.integers(3, 3),
-        lambda: draw.choice([]),
-        lambda: draw.normal(2, dtype="round"),
-    ):
+    for wrong in (lambda: draw.integers(3, 3), lambda: draw.choice([])):
         with pytest.raises(ValueError):
             wrong()
 

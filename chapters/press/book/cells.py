@@ -19,28 +19,19 @@ from typing import Any, Self
 
 from labkit.system.threads import build_one_thread_environment
 from press.book.chapters import CODE, Chapter
-from press.book.percent import cells_of
+from press.book.percent import TextCell, cells_of
 
 LONGEST = 1800  # seconds that a chapter may take
 
 
 # -- what a chapter holds ---------------------------------------------------------------------
-@dataclass(frozen=True)
-class Cell:
-    """One code cell: its index among all cells, its source, its tags."""
-
-    index: int
-    source: str
-    tags: frozenset[str]
-
-
-def code_cells(chapter: Chapter) -> list[Cell]:
+def code_cells(chapter: Chapter) -> list[TextCell]:
     """List a chapter's code cells."""
-    cells = enumerate(cells_of(chapter.source.read_text(encoding="utf-8")))
-    return [Cell(i, cell.source, cell.tags) for i, cell in cells if cell.kind == "code"]
+    cells = cells_of(chapter.source.read_text(encoding="utf-8"))
+    return [cell for cell in cells if cell.kind == "code"]
 
 
-def claim_cells(chapter: Chapter) -> dict[str, Cell]:
+def claim_cells(chapter: Chapter) -> dict[str, TextCell]:
     """Find the cell of each claim whose id is a literal."""
     return {
         str(node.args[0].value): cell
@@ -107,7 +98,7 @@ def build_environment(chapter: Chapter, environment: Mapping[str, str]) -> dict[
     }
 
 
-def read_job() -> tuple[dict[str, Any], list[Cell], Any]:
+def read_job() -> tuple[dict[str, Any], list[TextCell], Any]:
     """Read a job; return it, its chapter's cells, and where to answer: cells print to stderr."""
     job = json.load(sys.stdin)
     answer = os.fdopen(os.dup(1), "w")
@@ -124,7 +115,7 @@ class Running:
         self.namespace: dict[str, Any] = {"__name__": "__main__"}
         self.lacking: set[str] = set()  # names that skipped cells would have made
 
-    def run_cell(self, cell: Cell, source: str) -> None:
+    def run_cell(self, cell: TextCell, source: str) -> None:
         """Run a cell, or skip it if its recorded runs are missing."""
         from labkit.experiments.claims import collect_claims  # needs torch
         from labkit.experiments.lab import MissingRuns
@@ -147,7 +138,7 @@ class Running:
             self.namespace |= self.parameters
         self.outcome.claims |= {claim.id: claim.to_dict() for claim in made}
 
-    def execute(self, cell: Cell, tree: ast.Module) -> None:
+    def execute(self, cell: TextCell, tree: ast.Module) -> None:
         """Execute the source of a cell."""
         exec(compile(tree, f"<cell {cell.index}>", "exec"), self.namespace)
 

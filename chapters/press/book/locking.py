@@ -232,8 +232,3 @@ def parse_asked(words: Sequence[str]) -> list[tuple[str, float]]:
                 f"{word!r}"
             ) from (error if sign else None)
     return asked
-
-
-def to_json(locks: Sequence[Lock]) -> str:
-    """Write locks as JSON."""
-    return json.dumps([lock.to_row() for lock in locks], ensure_ascii=False, indent=1)

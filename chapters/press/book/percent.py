@@ -14,11 +14,15 @@ QUOTED = re.compile(r'(?s)\A[rR]?"""\n?(.*?)\n?"""\Z')
 
 @dataclass(frozen=True)
 class TextCell:
-    """One cell: "code", "markdown" or "raw", its source, its tags, the number of its first line."""
+    """One cell: its index among all cells, its kind, source, tags, the number of its first line.
 
+    The kind is "code", "markdown" or "raw".
+    """
+
+    index: int
     kind: str
     source: str
-    tags: frozenset[str]
+    tags: tuple[str, ...]
     line: int
 
 
@@ -37,7 +41,7 @@ def cells_of(text: str) -> list[TextCell]:
         if kind is not None:
             quoted = QUOTED.match(body)
             body = quoted.group(1) if quoted else re.sub(r"(?m)^# ?", "", body)
-        named = frozenset(re.findall(r'"([^"]+)"', tags.group(1))) if tags else frozenset()
+        named = tuple(re.findall(r'"([^"]+)"', tags.group(1))) if tags else ()
         name = kind.group(1).replace("md", "markdown") if kind else "code"
-        found.append(TextCell(name, body, named, line))
+        found.append(TextCell(len(found), name, body, named, line))
     return found

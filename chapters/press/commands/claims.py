@@ -54,12 +54,8 @@ def lock_claims(
 
 
 @app.command("locks")
-def list_locks(
-    as_json: Annotated[bool, Option("--json", help="the locks as JSON, every field")] = False,
-) -> None:
+def list_locks() -> None:
     """List the locks with the verdict of each, and the scores of the forecasts."""
-    from labkit.experiments.locks import read_locks
     from press.book import chapters, locking
 
-    root = chapters.find_root()
-    print(locking.to_json(read_locks(root)) if as_json else locking.describe_locks(root))
+    print(locking.describe_locks(chapters.find_root()))

@@ -78,7 +78,10 @@ def grade_submissions(
     out: Annotated[Path, Option(help="the folder for the results")],
     homework: Homework = None,
     jobs: Annotated[int | None, Option(min=1, help="processes (default: one per core)")] = None,
-    seconds: Annotated[float, Option(help="limit for one call of a student's code")] = 5.0,
+    # More would pass the limits of a question, see press.homework.grading.private_test.
+    seconds: Annotated[
+        float, Option(min=0.1, max=60, help="limit for one call of a student's code")
+    ] = 5.0,
     only: Annotated[
         list[str] | None, Option(metavar="ID", help="grade only this student; may be repeated")
     ] = None,
@@ -100,12 +103,13 @@ def grade_submissions(
     require_walls()
     from press.homework.grading import batch  # what it needs is in the same extra as the walls
 
-    how = batch.Options(seconds, jobs)
     private = find_private_file(release, homework)
     files = batch.find_submissions(submissions, private.stem)
     total = len(set(only) & set(files)) if only else len(files)
     with tqdm(total=total, unit="submission", disable=None) as bar:
-        done = batch.grade_class(files, private, out, how, only or (), lambda *_: bar.update())
+        done = batch.grade_class(
+            files, private, out, only or (), lambda *_: bar.update(), seconds=seconds, jobs=jobs
+        )
     for change in done.changes:
         print(change)
     if done.missing:

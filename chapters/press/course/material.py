@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from press.book.chapters import find_chapters
+from press.book.chapters import choose_chapters, find_chapters
 
 BRANCH = "main"
 _WHO = ("-c", "user.name=labkit course", "-c", "user.email=course@localhost")
@@ -26,7 +26,7 @@ def commit_material(
     users changed in their copies stays: git merges in favour of them. Raises ValueError for what
     is not there, before anything is written.
     """
-    chosen = _choose_chapters(root, chapters)
+    chosen = _list_files(root, chapters)
     if missing := [path for path in also if not path.exists()]:
         raise ValueError(f"--also must name existing files or folders; there is no {missing[0]}")
     if into.exists() and any(into.iterdir()) and not (into / ".git").is_dir():
@@ -72,18 +72,14 @@ def find_unreadable(folder: Path) -> Path | None:
     return None
 
 
-def _choose_chapters(root: Path, chapters: Sequence[str]) -> list[Path]:
+def _list_files(root: Path, chapters: Sequence[str]) -> list[Path]:
     there = find_chapters(root)
-    stems = [chapter.name for chapter in there]
-    if not stems:
+    if not there:
         raise ValueError(
             f"the chapters come from the book's clone, but {root} has none; run this command in "
             "the clone"
         )
-    for name in chapters:
-        if name not in stems and name not in [chapter.number for chapter in there]:
-            raise ValueError(f"there is no chapter {name!r}; choose one of {', '.join(stems)}")
-    taken = [c for c in there if not chapters or c.name in chapters or c.number in chapters]
+    taken = choose_chapters(there, chapters)
     twins = [chapter.twin for chapter in taken if chapter.twin.exists()]
     return [*(chapter.source for chapter in taken), *twins]
 

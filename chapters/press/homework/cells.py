@@ -1,23 +1,16 @@
 """Read a homework's source as cells with their line numbers, tags and roles."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from press.book.percent import cells_of
+from press.book.percent import TextCell, cells_of
 
 OF_A_QUESTION = ("solution", "test", "probe", "answer")
 ROLES = ("homework", "variant", *OF_A_QUESTION)
 WITH_POINTS = ("test", "answer")
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One cell: "code" or "markdown", its source, its tags, and the number of its first line."""
-
-    kind: str
-    source: str
-    tags: tuple[str, ...]
-    line: int
+class Cell(TextCell):
+    """One cell of a homework, and what its tags say of it."""
 
     @property
     def role(self) -> str:
@@ -44,6 +37,4 @@ class Cell:
 
 def read_cells(text: str) -> list[Cell]:
     """Split a source into cells with line numbers."""
-    return [
-        Cell(cell.kind, cell.source, tuple(sorted(cell.tags)), cell.line) for cell in cells_of(text)
-    ]
+    return [Cell(**vars(cell)) for cell in cells_of(text)]

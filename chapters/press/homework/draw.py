@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from press.homework.variants import check_order
-
 T = TypeVar("T")
 
 
@@ -25,24 +23,22 @@ class Draw:
         digest = hashlib.sha256(f"labkit.homework.draw/{seed}".encode()).digest()
         self._generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
 
-    def normal(
-        self, *shape: int, dtype: torch.dtype | str = torch.float32, scale: float = 1.0
-    ) -> Any:
+    def normal(self, *shape: int, dtype: torch.dtype = torch.float32, scale: float = 1.0) -> Any:
         """Normal values of mean 0 and standard deviation `scale`; without a shape, one float."""
         wide = torch.randn(shape, generator=self._generator, dtype=torch.float64) * scale
         return _convert_drawn(wide, shape, dtype)
 
     def uniform(
-        self, low: float, high: float, *shape: int, dtype: torch.dtype | str = torch.float32
+        self, low: float, high: float, *shape: int, dtype: torch.dtype = torch.float32
     ) -> Any:
         """Values distributed uniformly over [low, high); without a shape, one float."""
-        check_order(low, high)
+        _check_order(low, high)
         wide = torch.rand(shape, generator=self._generator, dtype=torch.float64)
         return _convert_drawn(low + (high - low) * wide, shape, dtype)
 
     def integers(self, low: int, high: int, *shape: int) -> Any:
         """Integers from low to high − 1, as int64; without a shape, one int."""
-        check_order(low, high)
+        _check_order(low, high)
         drawn = torch.randint(low, high, shape, generator=self._generator)
         return drawn if shape else int(drawn)
 
@@ -53,10 +49,10 @@ class Draw:
         return sequence[self.integers(0, len(sequence))]
 
 
-def _convert_drawn(wide: Tensor, shape: tuple[int, ...], dtype: torch.dtype | str) -> Any:
-    if not shape:
-        return float(wide)
-    kind = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if not isinstance(kind, torch.dtype):
-        raise ValueError(f"dtype must be one of torch's, such as float32, got {dtype!r}")
-    return wide.to(kind)
+def _check_order(low: float, high: float) -> None:
+    if not low < high:
+        raise ValueError(f"a draw needs low < high, got low={low!r} and high={high!r}")
+
+
+def _convert_drawn(wide: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Any:
+    return wide.to(dtype) if shape else float(wide)

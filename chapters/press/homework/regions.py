@@ -104,9 +104,9 @@ def keep_solutions(source: str, question: str) -> str:
     return "\n".join(kept).strip("\n")
 
 
-def keep_kinds(source: str, *kinds: str, first: int = 1) -> str:
+def keep_kinds(source: str, *kinds: str) -> str:
     """Return the lines of these kinds, without markers."""
-    chosen = [block.text for block in split_blocks(source, first) if block.kind in kinds]
+    chosen = [block.text for block in split_blocks(source) if block.kind in kinds]
     return "\n".join(chosen).strip("\n")
 
 

@@ -1,9 +1,6 @@
 """Draw each student's numbers from the release's seed, the homework and the student's id.
 
-    EPS = draw.choice([1e-5, 1e-6])       one of these
-    DIM = draw.integers(6, 12)            low <= n < high, as torch.randint has it
-    SCALE = draw.uniform(0.5, 2.0)        four significant digits, so that it reads well
-    SHIFTS = draw.normal(3, scale=2.0)    a list of three
+    EPS = draw.choice([1e-5, 1e-6])    one of these
 
 Each name has a stream of its own: a variable that is added moves no other. The numbers come from
 sha256, so they are the same on every machine and in every version of Python.
@@ -11,8 +8,7 @@ sha256, so they are the same on every machine and in every version of Python.
 
 import ast
 import hashlib
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from press.homework.private import Private
@@ -40,7 +36,7 @@ def write_literal_cell(source: str, values: Mapping[str, Any]) -> str:
 
 
 def read_sources(cell: str, line: int = 1) -> dict[str, str]:
-    """Read a variant cell as {NAME: "draw.…(…)"}; ValueError if a line is anything else."""
+    """Read a variant cell as {NAME: "draw.choice(…)"}; ValueError if a line is anything else."""
     found: dict[str, str] = {}
     for node in ast.parse(cell).body:
         where = f"line {line + node.lineno - 1}: "
@@ -79,60 +75,21 @@ class Stream:
         """Draw an item from a list."""
         return options[int(self.draw_unit() * len(options))]
 
-    def integers(self, low: int, high: int, *shape: int) -> Any:
-        """Draw integers, low <= n < high: one, or nested lists of that shape."""
-        check_order(low, high)
-        return _fill_shape(shape, lambda: low + int(self.draw_unit() * (high - low)))
-
-    def uniform(self, low: float, high: float, *shape: int) -> Any:
-        """Draw numbers between low and high."""
-        check_order(low, high)
-        return _fill_shape(shape, lambda: _round_number(low + self.draw_unit() * (high - low)))
-
-    def normal(self, *shape: int, scale: float = 1.0) -> Any:
-        """Draw normal numbers by the Box–Muller method."""
-        return _fill_shape(shape, lambda: _round_number(scale * self._draw_normal()))
-
-    def _draw_normal(self) -> float:
-        radius = math.sqrt(-2 * math.log(1 - self.draw_unit()))
-        return radius * math.cos(2 * math.pi * self.draw_unit())
-
 
 def draw_value(source: str, stream: Stream) -> Any:
-    """Compute `draw.choice([…])` and the like without executing anything; ValueError otherwise."""
-    call = ast.parse(source, mode="eval").body
-    match call:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="draw"), attr=how)):
-            if how not in ("choice", "integers", "uniform", "normal"):
-                raise ValueError(
-                    f"draw has only choice, integers, uniform and normal; got {source!r}"
-                )
+    """Compute `draw.choice([…])` without executing anything; ValueError if it is anything else."""
+    match ast.parse(source, mode="eval").body:
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id="draw"), attr="choice"),
+            args=[options],
+            keywords=[],
+        ):
+            pass
         case _:
             raise ValueError(f"{RULE}; got {source!r}")
     try:
-        arguments = [ast.literal_eval(value) for value in call.args]
-        named = {each.arg or "**": ast.literal_eval(each.value) for each in call.keywords}
-        return getattr(stream, how)(*arguments, **named)
+        return stream.choice(ast.literal_eval(options))
     except (ValueError, TypeError, IndexError) as error:
         raise ValueError(
-            f"draw.{how} needs plain numbers and lists as arguments, but {source!r} does not work "
-            f"({error})"
+            f"draw.choice needs a list of plain values, but {source!r} does not work ({error})"
         ) from error
-
-
-def check_order(low: float, high: float) -> None:
-    """Refuse bounds in the wrong order."""
-    if not low < high:
-        raise ValueError(f"a draw needs low < high, got low={low!r} and high={high!r}")
-
-
-def _fill_shape(shape: tuple[int, ...], one: Callable[[], Any]) -> Any:
-    def level(sizes: Iterator[int]) -> Any:
-        rest = list(sizes)
-        return [level(iter(rest[1:])) for _ in range(rest[0])] if rest else one()
-
-    return level(iter(shape))
-
-
-def _round_number(number: float) -> float:
-    return float(f"{number:.4g}")

@@ -36,6 +36,3 @@ def lint(root: Path) -> Iterator[str]:
     around = Around(root, book)
     for rule in PAGES:
         yield from rule(around)
-
-
-__all__ = ["lint"]

@@ -11,11 +11,12 @@ from typing import Any
 import jupytext
 
 from press.book import chapters
-from press.book.cells import Cell, claim_cells, code_cells
+from press.book.cells import claim_cells, code_cells
 from press.book.chapters import NUMBER, Chapter
 from press.book.citations import strip_citations
 from press.book.facts import join_text
 from press.book.ledger import collect_claims
+from press.book.percent import TextCell
 from press.lint.budgets import list_excesses
 from press.lint.numbers import repeated_values, typed_numbers
 from press.lint.predictions import find_told_ids, find_wrong_questions, locate_claims
@@ -73,7 +74,7 @@ class Text:
         return [cell.source for cell in cells if cell.cell_type == "markdown"]
 
     @cached_property
-    def code(self) -> list[Cell]:
+    def code(self) -> list[TextCell]:
         """The code cells."""
         return code_cells(self.chapter)
 
@@ -159,7 +160,7 @@ def ask_something(text: Text) -> Iterator[str]:
 
 
 def count_claims_and_exercises(text: Text) -> Iterator[str]:
-    """Report too few claims, exercises, proofs, hints or figures; an appendix needs fewer."""
+    """Report too few claims, exercises, proofs, hints or sliders; an appendix needs fewer."""
     shelf = text.chapter.is_shelf
     fewest = ON_A_SHELF if shelf else EXERCISES
     made = {card["id"] for card in collect_claims(text.twin, text.name)} | {
@@ -198,17 +199,13 @@ def find_markup_of_sphinx(text: Text) -> Iterator[str]:
 
 def find_wordless_figures(text: Text) -> Iterator[str]:
     """Find figures without an alternative text or a caption."""
-    pictures = 0
     for cell in text.twin["cells"]:
         for output in cell.get("outputs", []):
             about = output.get("metadata", {}).get("labkit", {})
             if any(kind.startswith("image/") for kind in output.get("data", {})):
-                pictures += 1
                 alt = join_text(output["data"].get("text/plain", ""))
                 if len(alt.split()) < 5 or not about.get("caption", "").strip():
                     yield f"the figure of cell {cell['id']} has no caption or alternative text"
-    if not pictures:
-        yield "shows no figure"
 
 
 def show_what_is_drawn(text: Text) -> Iterator[str]:

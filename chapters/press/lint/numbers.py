@@ -43,7 +43,6 @@ def blocks(markdown: str) -> Iterator[tuple[str, bool]]:
 
 def plain(block: str, math: bool = False) -> str:
     """Remove code, links and citations; also math, unless it is requested."""
-    block = re.sub(r"\{[\w:]+\}`[^`]*`", " ", block)
     block = CODE.sub(" ", block)
     if not math:
         block = MATH.sub(" ", block)

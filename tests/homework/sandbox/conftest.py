@@ -8,7 +8,7 @@ from press.homework.sandbox import Sandbox, needs, seccomp
 
 def zygote_of(worker):
     """Find the process that forked a worker, which is not a child of the grader."""
-    return psutil.Process(worker.pid).ppid()
+    return psutil.Process(worker.process.pid).ppid()
 
 
 @pytest.fixture(scope="session")

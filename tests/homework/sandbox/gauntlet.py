@@ -99,7 +99,7 @@ class Range:
             "unix": str(outside / "socket"),
             "grader": os.getpid(),
             "zygote": zygote_of(sibling),
-            "sibling": sibling.pid,
+            "sibling": sibling.process.pid,
         }
 
     def __enter__(self) -> "Range":

@@ -57,7 +57,7 @@ def test_memory_stays_within_its_cap_and_five_percent(sandbox, program):
 
 def test_nothing_is_left_of_a_worker(sandbox):
     with sandbox.open_worker(HONEST) as worker:
-        process, pid = worker.process, worker.pid
+        process, pid = worker.process, worker.process.pid
         assert os.path.exists(f"/proc/{pid}")
         if process.group:
             assert pid == int((process.group.folder / "cgroup.procs").read_text())

@@ -89,7 +89,7 @@ def test_a_dead_zygote_is_started_again_and_its_workers_are_gone():
         with sandbox.open_worker(HONEST) as worker:
             assert worker.call("double", 1).value == 2
             os.kill(zygote_of(worker), signal.SIGKILL)
-            gone(worker.pid)
+            gone(worker.process.pid)
             assert worker.call("double", 1).failure == "ended"
         with sandbox.open_worker(HONEST) as worker:
             assert worker.call("double", 2).value == 4
@@ -101,7 +101,7 @@ from press.homework.sandbox import Sandbox
 from tests.homework.sandbox.conftest import zygote_of
 LOOP = "def loop():\\n    while True: pass"
 with Sandbox() as sandbox, sandbox.open_worker(LOOP) as worker:
-    print(zygote_of(worker), worker.pid, flush=True)
+    print(zygote_of(worker), worker.process.pid, flush=True)
     worker.call("loop")
 """
 

@@ -23,22 +23,6 @@ READING_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class Options:
-    """Options of grading: seconds for one call of a student's code, number of examiners."""
-
-    seconds: float = 5.0
-    jobs: int | None = None  # one a core
-
-    def __post_init__(self):
-        # More would pass the limits of a question, see press.homework.grading.private_test.
-        if not 0 < self.seconds <= 60:
-            raise ValueError(
-                "the time limit of a call must be above 0 and at most 60 seconds, got "
-                f"{self.seconds!r}"
-            )
-
-
-@dataclass(frozen=True)
 class Batch:
     """The outcome of grading: results by student, which were kept, what changed for whom."""
 
@@ -97,14 +81,17 @@ def grade_class(
     files: dict[str, Path],
     private_path: Path,
     out: Path,
-    how: Options,
     only: Collection[str] = (),
     told: Callable[[str, Result], object] = lambda *_: None,
+    *,
+    seconds: float = 5.0,
+    jobs: int | None = None,
 ) -> Batch:
     """Grade files into out/HW/STUDENT.json; raise Red if no examiner can start.
 
     A result whose file, numbers, tests and labkit are the same as before is not made again,
-    nor is a question of which nothing changed.
+    nor is a question of which nothing changed. `seconds` limits one call of a student's code;
+    `jobs` is the number of examiners (default: one per core).
     """
     private = load_private(private_path)
     if unknown := sorted(set(only) - set(files)):
@@ -120,7 +107,7 @@ def grade_class(
             f"{len(files)} who handed in is among them; name the right one with --release"
         )
     folder = out / private.homework
-    grader = Grader(private, digest_code(Limits(seconds=float(how.seconds))))
+    grader = Grader(private, digest_code(Limits(seconds=float(seconds))))
     with hold_lock(results.make_own_folder(out) / f".{private.homework}.lock"):
         before = {student: results.load_result(folder / f"{student}.json") for student in files}
         chosen = [student for student in files if not only or student in only]
@@ -132,7 +119,7 @@ def grade_class(
         waiting = {student: files[student] for student in chosen if student not in kept}
         found: list[Result] = []
         changes: list[Change] = []
-        fresh = _grade_students(waiting, private_path, grader, how, before)
+        fresh = _grade_students(waiting, private_path, grader, before, seconds, jobs)
         for student, result in itertools.chain(kept.items(), fresh):
             if result != before[student]:
                 results.write_result(folder, result)
@@ -152,15 +139,16 @@ def grade_class(
 
 def _is_up_to_date(old: Result, path: Path, grader: Grader) -> bool:
     same = old["digest"] == grader.digest_submission(path, old["student"])
-    return same and not results.list_not_graded(old)
+    return same and not any(each["failure"] == NOT_GRADED for each in old["questions"])
 
 
 def _grade_students(
     files: dict[str, Path],
     private_path: Path,
     grader: Grader,
-    how: Options,
     before: dict[str, Result | None],
+    seconds: float,
+    jobs: int | None,
 ) -> Iterator[tuple[str, Result]]:
     """Yield each student's result as it comes."""
     if not files:
@@ -170,12 +158,12 @@ def _grade_students(
         {"student": student, "path": str(path), "before": before[student]}
         for student, path in files.items()
     ]
-    settings = {"private": str(private_path), "code": grader.code, "seconds": how.seconds}
+    settings = {"private": str(private_path), "code": grader.code, "seconds": seconds}
     # Each question has a limit of its own, well below this.
-    seconds = READING_SECONDS + 400.0 * len(private.questions)
-    jobs = how.jobs or count_cores()
+    longest = READING_SECONDS + 400.0 * len(private.questions)
+    jobs = jobs or count_cores()
     try:
-        for task, result, why in pool.run_examiners(tasks, open_examiner, settings, jobs, seconds):
+        for task, result, why in pool.run_examiners(tasks, open_examiner, settings, jobs, longest):
             student = task["student"]
             yield student, result or make_lost_result(private, student, files[student], why)
     except pool.Lost as error:

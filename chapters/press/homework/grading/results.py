@@ -84,11 +84,6 @@ def sum_points(questions: Iterable[Result]) -> float | None:
     return None if None in points else plain_number(sum(points))
 
 
-def list_not_graded(result: Result) -> list[str]:
-    """Return the questions of a result that could not be graded."""
-    return [each["id"] for each in result["questions"] if each["failure"] == NOT_GRADED]
-
-
 def list_open_questions(result: Result) -> list[str]:
     """Describe in words what a result still lacks."""
     words = {NOT_GRADED: "not graded", BY_HAND: "to mark by hand"}

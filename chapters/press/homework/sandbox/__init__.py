@@ -38,6 +38,5 @@ What the walls do not do, so that nobody relies on it:
 from press.homework.sandbox.answer import Answer as Answer
 from press.homework.sandbox.limits import Limits as Limits
 from press.homework.sandbox.needs import Unavailable as Unavailable
-from press.homework.sandbox.needs import find_problem as find_problem
 from press.homework.sandbox.sandbox import Sandbox as Sandbox
 from press.homework.sandbox.worker import Worker as Worker

@@ -99,11 +99,6 @@ class Worker:
         self.process.remove()
         self._channel.close()
 
-    @property
-    def pid(self) -> int:
-        """The worker's process number in the grader's namespace."""
-        return self.process.pid
-
     def call(self, name: str, *arguments: Any, **named: Any) -> Answer:
         """Call a definition of the submission with plain values."""
         return self._ask({"do": "call", "name": name}, (arguments, named))
