@@ -30,8 +30,6 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.githubpages",  # .nojekyll: a host that would leave out _static does not
     "sphinx_copybutton",
-    "sphinx_design",
-    "sphinx_togglebutton",
     "sphinxcontrib.bibtex",
 ]
 exclude_patterns = ["notebooks/**", ".doctrees"]
@@ -42,12 +40,10 @@ nb_merge_streams = True
 nb_render_markdown_format = "myst"
 nb_code_prompt_show = "code"
 nb_code_prompt_hide = "code"
-myst_enable_extensions = ["amsmath", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["amsmath", "deflist", "dollarmath"]
 myst_dmath_double_inline = True
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
-copybutton_prompt_text = r">>> |\.\.\. |\$ |In \[\d*\]: "
-copybutton_prompt_is_regexp = True
 
 html_math_renderer = "typeset"
 
@@ -140,24 +136,17 @@ def readable_signature(app, what, name, obj, options, signature, returns):
     return signature and short(signature), returns and short(returns)
 
 
-# -- the block explorer: only pages that have one load what it needs ------------------------------
-def load_explorer(app, pagename, templatename, context, doctree) -> None:
-    if "data-explorer=" in context.get("body", ""):
+# -- the cover, the block explorer, exercises: only pages that have one load what it needs --------
+def load_parts(app, pagename, templatename, context, doctree) -> None:
+    body = context.get("body", "")
+    if 'class="labkit-map"' in body:
+        app.add_css_file("cover.css")
+    if 'class="labkit-voices"' in body:
+        app.add_js_file("voices.js", loading_method="defer")
+    if "data-explorer=" in body:
         app.add_css_file("explorer.css")
         app.add_js_file("explorer.js", loading_method="defer")
-
-
-# -- the cover, and the map of all runs ------------------------------------------------------
-def load_cover(app, pagename, templatename, context, doctree) -> None:
-    if 'class="labkit-map"' in context.get("body", ""):
-        app.add_css_file("cover.css")
-    if 'class="labkit-voices"' in context.get("body", ""):
-        app.add_js_file("voices.js", loading_method="defer")
-
-
-# -- exercises: only pages that check one load what it needs --------------------------------------
-def load_answers(app, pagename, templatename, context, doctree) -> None:
-    if "data-exercise=" in context.get("body", ""):
+    if "data-exercise=" in body:
         app.add_css_file("answers.css")
         app.add_js_file("judge.js", loading_method="defer")
         code = (Path(app.srcdir) / "_static" / "pyodide").is_dir()
@@ -221,9 +210,7 @@ def setup(app) -> None:
     app.connect("doctree-read", list_sentences)
     app.connect("doctree-resolved", name_cited_works)
     app.connect("build-finished", finish_pages)
-    app.connect("html-page-context", load_cover)
-    app.connect("html-page-context", load_explorer)
-    app.connect("html-page-context", load_answers)
+    app.connect("html-page-context", load_parts)
     app.connect("autodoc-process-docstring", plain_docstring)
     app.connect("autodoc-process-signature", readable_signature)
 

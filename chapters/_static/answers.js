@@ -22,14 +22,6 @@
     },
   };
 
-  function element(tag, className = "", text = "", attributes = {}) {
-    const made = document.createElement(tag);
-    if (className) made.className = className;
-    if (text) made.textContent = text;
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    return made;
-  }
-
   // -- Python, in a worker ---------------------------------------------------------------------------
   const Python = {
     worker: null,
@@ -92,10 +84,10 @@
       this.stub = stub;
       this.number = this.task.name || findNumber(stub);
       this.key = `${location.pathname.split("/").pop()}#${this.number}`;
-      this.form = element("form", "labkit-box", "", { "aria-label": `Your answer to exercise ${this.number}`, novalidate: "" });
-      this.verdict = element("div", "verdict", "", { role: "status" });
-      this.buttons = element("div", "buttons");
-      this.buttons.append(element("button", "", "Check", { type: "submit" }));
+      this.form = make("form", "labkit-box", "", { "aria-label": `Your answer to exercise ${this.number}`, novalidate: "" }); // predict.js
+      this.verdict = make("div", "verdict", "", { role: "status" });
+      this.buttons = make("div", "buttons");
+      this.buttons.append(make("button", "", "Check", { type: "submit" }));
       this.form.addEventListener("submit", (event) => { event.preventDefault(); this.check(); });
     }
 
@@ -110,7 +102,7 @@
     build(check) {
       this.form.append(...this.draw(), this.buttons, this.verdict);
       this.stub.before(this.form);
-      const code = element("div", "as-code");
+      const code = make("div", "as-code");
       this.form.append(code);
       this.stub.classList.add("labkit-replaced");
       if (check) code.append(check);
@@ -119,23 +111,23 @@
 
     tell({ ok, message, cause, printed }) {
       this.verdict.dataset.verdict = ok ? "right" : "wrong";
-      const said = element("p", "", `${ok ? "✓" : "✗"} ${message}`);
+      const said = make("p", "", `${ok ? "✓" : "✗"} ${message}`);
       const beside = cause ? `Likely cause: ${cause}.` : ok ? this.task.note : "";
-      const more = beside ? [element("p", "beside", beside)] : [];
-      const output = printed ? [element("pre", "", printed, { "aria-label": "What it printed" })] : [];
+      const more = beside ? [make("p", "beside", beside)] : [];
+      const output = printed ? [make("pre", "", printed, { "aria-label": "What it printed" })] : [];
       this.verdict.replaceChildren(said, ...more, ...output);
     }
 
     say(text) {
       delete this.verdict.dataset.verdict;
-      this.verdict.replaceChildren(element("p", "", text));
+      this.verdict.replaceChildren(make("p", "", text));
     }
   }
 
   // -- by hand -----------------------------------------------------------------------------------------
   class ByHand extends Box {
     draw() {
-      const fields = element("div", "fields");
+      const fields = make("div", "fields");
       this.readers = this.task.asks.map((one) => {
         const [made, reader] = one.kind === "yes or no" ? this.drawChoice(one) : this.drawFields(one);
         fields.append(made);
@@ -155,27 +147,27 @@
       const count = kind === "numbers" ? truth.length : 1;
       const before = [this.kept?.given?.[key] ?? []].flat();
       const inputs = Array.from({ length: count }, (_, i) => {
-        const input = element("input", "", "", { type: "text", autocomplete: "off", spellcheck: "false", autocapitalize: "none" });
+        const input = make("input", "", "", { type: "text", autocomplete: "off", spellcheck: "false", autocapitalize: "none" });
         if (kind !== "word") input.inputMode = "text"; // a formula needs letters
         input.value = before[i] ?? "";
         input.setAttribute("aria-label", count > 1 ? `${key || "answer"}, number ${i + 1} of ${count}` : key || "answer");
         return input;
       });
-      const label = element("label");
-      if (key) label.append(element("span", "", key));
+      const label = make("label");
+      if (key) label.append(make("span", "", key));
       label.append(...inputs);
-      const made = count > 1 ? element("div", "several") : label;
-      if (count > 1) made.append(element("span", "", key), ...inputs);
+      const made = count > 1 ? make("div", "several") : label;
+      if (count > 1) made.append(make("span", "", key), ...inputs);
       return [made, () => (kind === "numbers" ? inputs.map((input) => input.value) : inputs[0].value)];
     }
 
     drawChoice({ key }) {
-      const made = element("fieldset");
-      made.append(element("legend", "", key || "Your answer"));
+      const made = make("fieldset");
+      made.append(make("legend", "", key || "Your answer"));
       const before = this.kept?.given?.[key];
       const inputs = [["yes", true], ["no", false]].map(([word, value]) => {
-        const label = element("label");
-        const input = element("input", "", "", { type: "radio", name: `${this.number}-${key}`, value: word });
+        const label = make("label");
+        const input = make("input", "", "", { type: "radio", name: `${this.number}-${key}`, value: word });
         input.checked = before === value;
         label.append(input, ` ${word}`);
         made.append(label);
@@ -195,7 +187,7 @@
   class InCode extends Box {
     draw() {
       this.start = this.stub.querySelector("pre").textContent.trimEnd() + "\n";
-      this.editor = element("textarea", "", "", {
+      this.editor = make("textarea", "", "", {
         spellcheck: "false", autocomplete: "off", autocapitalize: "none", wrap: "off",
         "aria-label": `Your code for exercise ${this.number}`, "aria-describedby": `keys-${this.number}`,
       });
@@ -203,9 +195,9 @@
       this.fit();
       this.editor.addEventListener("input", () => { this.fit(); this.keep({ text: this.editor.value, verdict: null }); });
       this.editor.addEventListener("keydown", (event) => this.press(event));
-      const again = element("button", "quiet", "Start over", { type: "button" });
+      const again = make("button", "quiet", "Start over", { type: "button" });
       again.addEventListener("click", () => this.startOver());
-      this.buttons.append(again, element("small", "", "Tab indents; Escape, then Tab, leaves.", { id: `keys-${this.number}` }));
+      this.buttons.append(again, make("small", "", "Tab indents; Escape, then Tab, leaves.", { id: `keys-${this.number}` }));
       return [this.editor];
     }
 

@@ -45,8 +45,8 @@ async function assemble(pages) {
 // What only a screen can use.
 function strip(article) {
   const screen = "script, .headerlink, .toctree-wrapper, .copybtn, form, .labkit-slider p, "
-    + ".labkit-narrow, .labkit-foot > a, details.toggle-details > summary button, "
-    + ".labkit-voices > .step, .labkit-voices :is(label, button)";
+    + ".labkit-narrow, .labkit-foot > a, .labkit-voices > .step, "
+    + ".labkit-voices :is(label, button)";
   article.querySelectorAll(screen).forEach(element => element.remove());
   article.querySelectorAll("a.reference.download").forEach(link => link.closest("p")?.childNodes
     .forEach(node => { if (node === link || node.contains?.(link)) node.remove(); }));
@@ -61,11 +61,6 @@ function redirect(article, here, names) {
     const name = path ? path.replace(/^\.\//, "").replace(/\.html$/, "") : here;
     if (names.has(name)) link.setAttribute("href", anchor ? `#${name}--${anchor}` : `#${name}`);
     else link.replaceWith(...link.childNodes);
-  }
-  for (const image of article.querySelectorAll("img[src]")) {
-    const source = image.getAttribute("src");
-    if (!/^[a-z]+:/.test(source)) image.setAttribute("src", SITE + source);
-    image.removeAttribute("loading");
   }
 }
 

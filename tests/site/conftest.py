@@ -11,19 +11,10 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from press.book.chapters import NUMBER
-from press.site.pdf import serve_folder
+from press.site.pdf import FLAGS, serve_folder
 
 # Another folder with build/site in it, to try these tests on a book that is not this one.
 ROOT = Path(os.environ.get("LABKIT_SITE_ROOT", Path(__file__).parents[2]))
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 WATCH = """window.changed = 0;
 new MutationObserver(found => { window.changed += found.length; }).observe(document, {

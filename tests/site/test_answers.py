@@ -9,12 +9,10 @@ from playwright.sync_api import Locator, Page, expect
 
 from press.site import pyodide
 from tests.site.test_axe import axe, faults
+from tests.site.test_predict import REFUSE
 
 pytestmark = pytest.mark.site
 
-REFUSE = """Object.defineProperty(window, "localStorage", {
-    get() { throw new DOMException("refused", "SecurityError"); },
-});"""
 PAGE = "00_why_normalize.html"  # 1 a block, 2 by hand, 3 in code
 MIXED = "01_batchnorm_vs_layernorm.html"  # a list, a number and a choice by hand
 START = 120_000  # milliseconds that Python may take to start on a slow machine
@@ -257,17 +255,6 @@ def test_boxes_have_no_fault_in_any_state(tab, scheme: str):
     box(page, 2).get_by_label("b", exact=True).fill("0.725")
     check(box(page, 2))
     assert faults(page, "form") == []
-
-
-def test_boxes_fit_a_telephone(tab, chapters: list[str]):
-    page = tab(viewport={"width": 390, "height": 844})
-    for name in chapters:
-        page.goto(name)
-        wide = page.locator(".labkit-box").evaluate_all(
-            "all => all.filter(b => b.getBoundingClientRect().right > innerWidth + 1).length"
-        )
-        assert wide == 0, name
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
 
 
 def test_paper_has_the_stubs(page: Page):

@@ -55,19 +55,19 @@ def write_file(root: Path, described: Json, *, check: bool = False) -> list[str]
 
 
 def format_data(described: Json) -> str:
-    """Write the data as JSON, one voice or recipe per line, so that diffs are readable."""
+    """Write data as compact JSON, one voice or recipe per line, so that diffs are readable."""
     lines = []
     for name, value in described.items():
+        text = _write(value)
         if name in ("voices", "recipes"):
-            rows = ",\n".join(f"  {_write(key)}: {_write(row)}" for key, row in value.items())
-            lines.append(f" {_write(name)}: {{\n{rows}\n }}")
-        else:
-            lines.append(f" {_write(name)}: {_write(value)}")
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+            rows = ",\n".join(f"{_write(key)}:{_write(row)}" for key, row in value.items())
+            text = f"{{\n{rows}}}"
+        lines.append(f"{_write(name)}:{text}")
+    return "{" + ",\n".join(lines) + "}\n"
 
 
 def _write(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def read_data(root: Path) -> Json:
@@ -117,7 +117,7 @@ def link_words(text: str) -> str:
 
 
 def _quote(value: object) -> str:
-    return html.escape(_write(value))
+    return html.escape(json.dumps(value, ensure_ascii=False))
 
 
 def describe_models(root: Path) -> str:

@@ -113,7 +113,7 @@ def write_note(identifier: str, launch: str) -> Json:
     """Write the note below a stub that a page cannot run."""
     where = f" or open it: {launch}" if launch else ""
     line = f"This cell needs PyTorch: [run it in JupyterLab](running.md){where}."
-    source = f":::{{div}} {ELSEWHERE}\n{line}\n:::"
+    source = f'<div class="{ELSEWHERE}">\n\n{line}\n\n</div>'
     return {"cell_type": "markdown", "id": f"{identifier}-where", "metadata": {}, "source": source}
 
 

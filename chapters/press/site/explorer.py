@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labkit.system.files import write_whole
-from press.book.facts import Json
 from press.site import cover
 
 if TYPE_CHECKING:
@@ -93,23 +92,7 @@ def build_files(root: Path) -> dict[str, str]:
         "recipes": list_recipes(),
     }
     files = {"index": index, **rungs}
-    return {f"{name}.json": format_file(content) for name, content in files.items()}
-
-
-def format_file(content: Json) -> str:
-    """Write a file as compact JSON, one recipe per line."""
-    lines = []
-    for name, value in content.items():
-        text = _format_value(value)
-        if name == "recipes":
-            rows = ",\n".join(f"{json.dumps(k)}:{_format_value(v)}" for k, v in value.items())
-            text = f"{{\n{rows}}}"
-        lines.append(f"{json.dumps(name)}:{text}")
-    return "{" + ",\n".join(lines) + "}\n"
-
-
-def _format_value(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return {f"{name}.json": cover.format_data(content) for name, content in files.items()}
 
 
 def script_files(files: Mapping[str, bytes]) -> Iterator[tuple[str, str, bytes]]:

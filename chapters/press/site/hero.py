@@ -55,7 +55,7 @@ def format_facts(chapter: Outline, notebook: Json, launch: str = "") -> str:
         f"{{download}}`notebook <notebooks/{chapter.name}.ipynb>`",
         f"open in {launch}" if launch else "",
     ]
-    return ":::{div} labkit-facts\n" + " · ".join(filter(None, parts)) + "\n:::"
+    return '<div class="labkit-facts">\n\n' + " · ".join(filter(None, parts)) + "\n\n</div>"
 
 
 def link_tally(claims: Collection[Json], number: str) -> str:
