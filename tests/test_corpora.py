@@ -86,11 +86,6 @@ def _contains(text: torch.Tensor, part: torch.Tensor) -> bool:
     return decode_tokens(part) in decode_tokens(text)
 
 
-def test_neighbours_follow_one_another():
-    inputs, _ = next(Text(batch=4, time=16, neighbours=True).load().train(3))
-    assert decode_tokens(inputs.flatten()) in decode_tokens(_load_splits()["train"])
-
-
 def test_digits_are_split_once():
     corpus = Digits(batch=20).load()
     held = {x.numpy().tobytes() for s in corpus.held_out.values() for b, _ in s for x in b}

@@ -58,16 +58,3 @@ def test_nonsense_is_refused(change, message):
 def test_another_size_of_image_is_refused():
     with pytest.raises(ValueError, match=r"\(batch, 1, 8, 8\)"):
         TINY.build()(torch.rand(1, 1, 9, 9))
-
-
-@pytest.mark.slow
-def test_few_images_are_the_first_ones():
-    corpus = Digits(8, images=16).load()
-    first = {image.numpy().tobytes() for image in Digits(8).load().held_out["test"][0][0]}
-    seen = set()
-    stream = corpus.train(0)
-    for _ in range(6):
-        seen |= {image.numpy().tobytes() for image in next(stream)[0]}
-    assert len(seen) == 16 and not seen & first
-    with pytest.raises(ValueError, match="number of training images, 16, got 32"):
-        Digits(32, images=16).load()

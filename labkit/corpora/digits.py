@@ -42,18 +42,15 @@ class Digits:
     """
 
     batch: int = 32
-    images: int | None = None  # number of training images, the first ones; None: all 1,197
 
     def __post_init__(self) -> None:
         at_least_one(batch=self.batch)
-        if self.images is not None:
-            at_least_one(images=self.images)
 
     def load(self) -> Corpus:
         """Split the images; held-out batches have the training batch's size."""
         images, labels = load_images()
         held = VALIDATION + TEST
-        count = min(len(labels) - held, self.images or len(labels))
+        count = len(labels) - held
         if self.batch > count:
             raise ValueError(
                 f"batch must be at most the number of training images, {count}, got {self.batch}"

@@ -47,7 +47,7 @@ def ngram_loss(data: Text, order: int, split: str = "test") -> float:
         raise ValueError(f"n-grams need data of type Text, got {type(data).__name__}")
     if not 1 <= order <= MOST:
         raise ValueError(f"order must be from 1 to {MOST}, got {order}")
-    one = replace(data, batch=1, neighbours=False)  # the text is the same for any batches
+    one = replace(data, batch=1)  # the text is the same for any batch size
     return _measure_orders(one, max(order, max(_NAMES)), split)[order - 1]
 
 

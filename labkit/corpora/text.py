@@ -96,7 +96,6 @@ class Text:
 
     batch: int = 16
     time: int = 32
-    neighbours: bool = False  # a training batch's windows follow one another in the text
     held_out: int = 16_384  # characters in each held-out split's sample
     characters: int | None = None  # number of training characters, the first ones; None: all
     source: str = "speeches"  # or "code"
@@ -116,28 +115,19 @@ class Text:
         splits = _load_splits(self.source)
         few = training_text(self.characters, self.source)
 
-        def draw_windows(tokens: Tensor, batch: int, seed: int, together: bool) -> Iterator[Batch]:
+        def draw_windows(tokens: Tensor, batch: int, seed: int) -> Iterator[Batch]:
             generator = torch.Generator().manual_seed(seed)
             offsets = torch.arange(self.time + 1)
-            apart = self.time * torch.arange(batch)[:, None]
             while True:
-                if together:
-                    first = torch.randint(
-                        len(tokens) - self.time * batch, (1,), generator=generator
-                    )
-                    starts = first + apart
-                else:
-                    starts = torch.randint(len(tokens) - self.time, (batch, 1), generator=generator)
+                starts = torch.randint(len(tokens) - self.time, (batch, 1), generator=generator)
                 window = tokens[starts + offsets]
                 yield window[:, :-1], window[:, 1:]
 
         def draw_held_out(split: str) -> list[Batch]:
-            stream = draw_windows(
-                splits[split], max(1, self.held_out // (16 * self.time)), 0, False
-            )
+            stream = draw_windows(splits[split], max(1, self.held_out // (16 * self.time)), 0)
             return [next(stream) for _ in range(16)]
 
         return Corpus(
-            draw=lambda seed: draw_windows(few, self.batch, seed, self.neighbours),
+            draw=lambda seed: draw_windows(few, self.batch, seed),
             held_out={split: draw_held_out(split) for split in ("validation", "test")},
         )

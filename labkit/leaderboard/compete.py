@@ -45,9 +45,7 @@ class Look:
         )  # fmt: skip
 
 
-def compete(
-    entries: Sequence[Entry], *, rung: str = RUNG, engine: str | None = None, progress: bool = True
-) -> Standings:
+def compete(entries: Sequence[Entry], *, rung: str = RUNG, engine: str | None = None) -> Standings:
     """Train the missing runs of each entry's full evaluation on a rung, and rank all entries."""
     root = project_root()
     store = Store(root)
@@ -57,7 +55,7 @@ def compete(
         listed = [list_needed(rung, arm, read) for arm in arms.values()]
         return [run for runs in listed for run in runs if read(run) is None]
 
-    _train_until_whole(list_lacking, store, root, engine, progress)
+    _train_until_whole(list_lacking, store, root, engine)
     read = cache(store.read_record)
     every = ladder.read_ladder([rung], ladder.ARMS, read)
     found = read_results([rung], arms, read)
@@ -75,15 +73,13 @@ def list_needed(rung: str, arm: ladder.Arm, read: Read) -> list[Run]:
     return [*MethodRuns("S", arm, read).first, *of.strict]
 
 
-def _train_until_whole(
-    list_lacking: Lister, store: Store, root: Path, engine: str | None, progress: bool
-) -> None:
+def _train_until_whole(list_lacking: Lister, store: Store, root: Path, engine: str | None) -> None:
     """Train missing runs until none are missing: later runs depend on earlier results."""
     trainer = make_engine(root, store.device, engine)
     try:
         while todo := list_lacking(cache(store.read_record)):
             distinct = {run.key(): run for run in todo}
-            train_missing(distinct.values(), trainer, progress=progress)
+            train_missing(distinct.values(), trainer)
     finally:
         trainer.close()
 
@@ -94,7 +90,6 @@ def look_at(
     rung: str = RUNG,
     steps: int = LOOK,
     engine: str | None = None,
-    progress: bool = True,
 ) -> Look:
     """Train each entry for a few steps at five learning rates with one seed, without a ranking."""
     root = project_root()
@@ -104,7 +99,7 @@ def look_at(
     def list_lacking(read: Read) -> list[Run]:
         return [run for of in runs.values() for run in of if read(run) is None]
 
-    _train_until_whole(list_lacking, store, root, engine, progress)
+    _train_until_whole(list_lacking, store, root, engine)
     losses = {
         name: {run.train.lr: _read_loss(store, run) for run in of} for name, of in runs.items()
     }

@@ -11,7 +11,6 @@ token.
     curves      by rate: [steps per point, training losses] of one seed, as means of so many steps
     report      strict, first look or half-way (labkit.experiments.ladder.reading)
     seeds       test losses of the evaluation seeds at `rate`; mean, and Student's interval
-    tuned       uncertainty from tuning the learning rate, in nats
     pairs       of two evaluated arms: the second mean minus the first, its 95 % interval, and
                 whether it is significant after Holm's correction for all pairs
 """
@@ -75,7 +74,6 @@ def _describe_recipe(name: str, recipe: Recipe) -> dict[str, Any]:
         "also": _list_besides(recipe),
         "last": recipe.final_norm,
         "equations": list(recipe.equations),
-        "source": recipe.source,
         "colour": VARIABLES[choose_look(name).colour],  # as pages call it: --figure-blue
     }
 
@@ -115,7 +113,6 @@ def describe_rung(found: ladder.Ladder, rung: str, read: Read) -> dict[str, Any]
     pairs = _compare_pairs(found, rung, reported)
     told = set(list_told_apart(pairs))
     return {
-        "rung": rung,
         "size": size.changes or f"{size.depth} blocks of width {size.dim}",
         "steps": size.steps,
         "minutes": _count_minutes(found, rung, read) if OVER in reported else None,
@@ -165,14 +162,12 @@ def _describe_arm(found: ladder.Ladder, rung: str, arm: str, read: Read) -> dict
         return described
     losses = ladder.reported(of_arm, arm)[rung]
     final = of_arm.where(stage="final")
-    sd = ladder.measure_scatter(found, rung).sd
     return described | {
         "rate": progress.rate,
         "curves": _draw_curves(of_arm.where(stage=(*SEARCH, "final"))),
         "seeds": [_round(losses[seed], 5) for seed in sorted(losses)],
         "mean": _round(fmean(losses.values()), 5),
         "interval": [_round(end, 5) for end in t_interval([*losses.values()])],
-        "tuned": _round(ladder.measure_tuning_left(of_arm, rung, arm, sd).size, 2),
         "lacks": _list_lacking(found, rung, arm),
         "by block": _measure_blocks([record for _, record in final]),
     }

@@ -1,48 +1,27 @@
-from .attention import attention_maps
-from .books import bookshelf
-from .cube import axes_cube
-from .explorer import block_explorer
-from .figure import Figure
-from .groups import dots, histograms, paired, share_bars
-from .kernels import roof
-from .lines import by_depth, curves, loss_curves
-from .maps import grid_map
-from .norm_maps import norm_curves, xor_points
-from .panels import panels
-from .placement import placement_diagram
-from .shadow import shadow
-from .slider import ClosedForm, Slider, explore
-from .spheres import sphere_paths
-from .tables import Table, table
-from .trips import trips
-from .turns import turns
-
-__all__ = [
-    "ClosedForm",
-    "Figure",
-    "Slider",
-    "Table",
-    "attention_maps",
-    "axes_cube",
-    "block_explorer",
-    "bookshelf",
-    "by_depth",
-    "curves",
-    "dots",
-    "explore",
-    "grid_map",
-    "histograms",
-    "loss_curves",
-    "norm_curves",
-    "paired",
-    "panels",
-    "placement_diagram",
-    "roof",
-    "shadow",
-    "share_bars",
-    "sphere_paths",
-    "table",
-    "trips",
-    "turns",
-    "xor_points",
-]
+from .attention import attention_maps as attention_maps
+from .books import bookshelf as bookshelf
+from .cube import axes_cube as axes_cube
+from .explorer import block_explorer as block_explorer
+from .figure import Figure as Figure
+from .groups import dots as dots
+from .groups import histograms as histograms
+from .groups import paired as paired
+from .groups import share_bars as share_bars
+from .kernels import roof as roof
+from .lines import by_depth as by_depth
+from .lines import curves as curves
+from .lines import loss_curves as loss_curves
+from .maps import grid_map as grid_map
+from .norm_maps import norm_curves as norm_curves
+from .norm_maps import xor_points as xor_points
+from .panels import panels as panels
+from .placement import placement_diagram as placement_diagram
+from .shadow import shadow as shadow
+from .slider import ClosedForm as ClosedForm
+from .slider import Slider as Slider
+from .slider import explore as explore
+from .spheres import sphere_paths as sphere_paths
+from .tables import Table as Table
+from .tables import table as table
+from .trips import trips as trips
+from .turns import turns as turns

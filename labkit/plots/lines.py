@@ -145,33 +145,28 @@ def by_depth(
     *,
     ylabel: str,
     caption: str,
-    xlabel: str | None = None,
-    relative: bool = False,
+    xlabel: str = "layer",
     start: int = 1,
     logy: bool = False,
     reference: Mapping[str, float] | None = None,
     ylim: tuple[float, float] | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
-    """Draw one value per layer; `relative` puts models of different depths on one axis."""
+    """Draw one value per layer."""
     arms = read_runs(series, "by_depth")
     ax = start_axes(logy=logy)
-    place = "relative depth: first layer 0, last layer 1" if relative else "layer"
-    marks = Marks(xlabel or place)
-    unit = (xlabel or "layer").split(" (")[0]
+    marks = Marks(xlabel)
+    unit = xlabel.split(" (")[0]
     ends, parts = [], []
-    longest = max(len(row) for arm in arms.values() for row in arm)
+    xs = range(start, start + max(len(row) for arm in arms.values() for row in arm))
     for name, style in choose_looks(arms).items():
         rows = arms[name]
-        deep = max(map(len, rows))
-        xs = np.linspace(0, 1, deep).tolist() if relative else range(start, start + longest)
         key = _mark_rows(marks, name, ax, ylabel, xs, rows)
         ends.append(_draw_arm(ax, name, style, xs, rows, key, by_layer=True))
         mean = mean_run(rows)
         parts.append(describe_trend(name, range(start, start + len(mean)), mean, link=f"at {unit}"))
-    if not relative:
-        ax.xaxis.set_major_locator(MaxNLocator(12, integer=True))
-    label_axes(ax, xlabel or place, ylabel)
+    ax.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+    label_axes(ax, xlabel, ylabel)
     lines = finish_axes(ax, ends, reference, ylim)
 
     seeds = say_seeds(map(len, arms.values()))

@@ -24,15 +24,13 @@ def panels(
     xlabel: str,
     caption: str,
     log: Collection[str] = (),
-    reference: Mapping[str, Mapping[str, float]] | None = None,
     limits: Mapping[str, tuple[float, float]] | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw a panel per quantity with a line for each arm: thin for each run, thick for the median.
 
-    `series` maps quantity -> arm -> runs; the quantities in `log` have a logarithmic axis, and
-    `reference` has the reference lines of each quantity. Pictures of the same slider need the same
-    `limits`.
+    `series` maps quantity -> arm -> runs; the quantities in `log` have a logarithmic axis. Pictures
+    of the same slider need the same `limits`.
     """
     check_series(series, "panels")
     for quantity, arms in series.items():
@@ -61,15 +59,9 @@ def panels(
             drawn.append(middle)
             counts.append(len(runs))
         label_axes(ax, xlabel if ax.get_subplotspec().is_last_row() else "", quantity)
-        lines = finish_axes(
-            ax,
-            ends,
-            (reference or {}).get(quantity),
-            (limits or {}).get(quantity),
-            markers=False,
-        )
+        lines = finish_axes(ax, ends, None, (limits or {}).get(quantity), markers=False)
         head = f"Line plot of {quantity} against {xlabel}"
-        texts.append(join_sentences(head, parts, lines.drawn) + lines.note)
+        texts.append(join_sentences(head, parts) + lines.note)
     note = f"Thin lines: {say_seeds(counts)}; thick: their median."
     text = f"{format_count(len(series), 'panel')}. {' '.join(texts)}"
     return Figure(picture, text, caption, drawn, provenance, note, marks)

@@ -29,7 +29,6 @@ def shadow(
     offsets: Mapping[str, float],
     *,
     caption: str,
-    provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw a panel for each constant that is added to every channel of these tokens.
 
@@ -65,7 +64,7 @@ def shadow(
         handles.append(make_handle(words, choose_look(norm)._replace(dash="solid")))
     picture.legend(handles=handles, loc="outside lower center", ncols=1 if is_narrow() else 3)
     text = f"Arrows beside the line of equal channels. {'. '.join(parts)}."
-    return Figure(picture, text, caption, drawn, provenance, marks=marks)
+    return Figure(picture, text, caption, drawn, marks=marks)
 
 
 def _lay_out(starts: list[float], top: float) -> tuple[Any, list[Any]]:

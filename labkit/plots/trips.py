@@ -20,7 +20,6 @@ def trips(
     programs: Mapping[str, Sequence[Operation]],
     *,
     caption: str,
-    provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw a row per program: memory above, chip below, an arrow for each read and write.
 
@@ -48,7 +47,7 @@ def trips(
         parts.append(f"{program}: {moved:.3g} bytes a value, read and written by {each}")
     data = [[read, written] for of in programs.values() for _, read, written in of]
     text = f"Arrows between memory and chip. {'. '.join(parts)}."
-    return Figure(picture, text, caption, data, provenance, marks=marks)
+    return Figure(picture, text, caption, data, marks=marks)
 
 
 def _draw_row(ax: Any, program: str, operations: Sequence[Operation], longest: int) -> None:

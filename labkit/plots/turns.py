@@ -21,7 +21,6 @@ def turns(
     sublayers: Mapping[str, tuple[float, float]],
     *,
     caption: str,
-    provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw a panel for each (α, s): α x lies along the axis, a branch of length s at right angles.
 
@@ -58,7 +57,7 @@ def turns(
             f"turned by {angle:.0f} degrees"
         )
     text = f"Arrows of one sublayer each. {'. '.join(parts)}."
-    return Figure(picture, text, caption, data, provenance, marks=marks)
+    return Figure(picture, text, caption, data, marks=marks)
 
 
 def _draw_sublayer(ax: Any, sublayer: tuple[float, float], colour: Any) -> None:

@@ -10,6 +10,7 @@ in |x|, the middle ones the smaller half. Source of the pictures: Zhu et al. 202
 Figure 2.
 """
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -112,9 +113,6 @@ class NormMaps(Observer):
         return norm_maps(model, self.batch[0])
 
 
-def make_norm_maps(corpus: Corpus) -> Observer:
-    """Make the probe of the norms' maps, on one held-out batch."""
-    return NormMaps(corpus.held_out["test"][0])
-
-
-PROBES = {"norm-maps": make_norm_maps}
+PROBES: dict[str, Callable[[Corpus], Observer]] = {
+    "norm-maps": lambda corpus: NormMaps(corpus.held_out["test"][0])
+}

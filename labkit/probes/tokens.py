@@ -7,6 +7,7 @@ At a share of 1 tokens have nothing in common; at 0 they are all the same vector
 factor of the embedding along Post-Norm's skip connections; 1 without Post-Norm.
 """
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from copy import deepcopy
 from typing import Any
@@ -53,9 +54,6 @@ class TokenShare(Watcher):
             self.seen[str(step)] = token_share(model, self.batch[0])
 
 
-def make_token_share(corpus: Corpus) -> Observer:
-    """Make the probe of tokens at the early steps, on one held-out batch."""
-    return TokenShare("token-share", EARLY, corpus.held_out["validation"][0])
-
-
-PROBES = {"token-share": make_token_share}
+PROBES: dict[str, Callable[[Corpus], Observer]] = {
+    "token-share": lambda corpus: TokenShare("token-share", EARLY, corpus.held_out["validation"][0])
+}

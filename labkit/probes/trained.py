@@ -163,15 +163,12 @@ def make_on_trained(
     return lambda corpus: OnTrained(name, corpus.held_out["test"][0], measure)
 
 
-def make_test_with_batch_statistics(corpus: Corpus) -> Observer:
-    """Make the test probe in training mode: BatchNorm then uses each batch's own statistics."""
-    return Evaluate("test-batch-statistics", corpus.held_out["test"], batch_statistics=True)
-
-
 PROBES: dict[str, Callable[[Corpus], Observer]] = {
     "validation": lambda corpus: Evaluate("validation", corpus.held_out["validation"]),
     "test": lambda corpus: Evaluate("test", corpus.held_out["test"]),
-    "test-batch-statistics": make_test_with_batch_statistics,
+    "test-batch-statistics": lambda corpus: Evaluate(
+        "test-batch-statistics", corpus.held_out["test"], batch_statistics=True
+    ),
     "contrast": Contrasts,
     **{
         name: make_on_trained(name, measure)

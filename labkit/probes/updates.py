@@ -82,9 +82,8 @@ class StepResponse(Watcher):
             self.seen = step_response(model, self.batch)
 
 
-def make_step_response(corpus: Corpus) -> Observer:
-    """Make the probe of one step's effect, on one held-out batch."""
-    return StepResponse("step-response", batch=corpus.held_out["validation"][0])
-
-
-PROBES = {"step-response": make_step_response}
+PROBES: dict[str, Callable[[Corpus], Observer]] = {
+    "step-response": lambda corpus: StepResponse(
+        "step-response", batch=corpus.held_out["validation"][0]
+    )
+}

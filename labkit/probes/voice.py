@@ -58,9 +58,4 @@ class Voice(Watcher):
         return continue_text(require_transformer(model, self.name), BEGINNING, CHARACTERS)
 
 
-def make_voice(corpus: Corpus) -> Observer:
-    """Make the probe of texts, at STEPS and after the last step."""
-    return Voice("voice", STEPS)
-
-
-PROBES: dict[str, Callable[[Corpus], Observer]] = {"voice": make_voice}
+PROBES: dict[str, Callable[[Corpus], Observer]] = {"voice": lambda corpus: Voice("voice", STEPS)}
