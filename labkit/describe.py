@@ -1,6 +1,5 @@
 """Describe a recipe or a norm: equations, parameters, costs, source (`labkit show NAME`)."""
 
-import html
 import re
 from dataclasses import dataclass, replace
 
@@ -20,9 +19,8 @@ _MATRICES = (*ATTENTION, "gate", "up", "down", "router", "output", "embedding")
 
 @dataclass(frozen=True, repr=False)
 class Description:
-    """A recipe in full, readable as text and as a table in a notebook."""
+    """A recipe in full, readable as text."""
 
-    name: str
     title: str
     rows: tuple[tuple[str, str], ...]
 
@@ -36,15 +34,6 @@ class Description:
         return "\n".join(lines)
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align: left; vertical-align: top'>{html.escape(what)}</th>"
-            f"<td style='text-align: left'>{'<br>'.join(map(html.escape, text.splitlines()))}</td>"
-            "</tr>"
-            for what, text in self.rows
-        )
-        return f"<table><caption>{html.escape(self.title)}</caption>{rows}</table>"
 
 
 def describe_recipe(name: str, config: ModelConfig | None = None) -> Description:
@@ -62,7 +51,6 @@ def describe_recipe(name: str, config: ModelConfig | None = None) -> Description
         pair = (tokens, tokens) if config.kind == "encoder-decoder" else (tokens,)
         cost = cost_of(model, *pair)
     return Description(
-        name,
         f"{name}: {found.source}",
         tuple(
             (what, text)
@@ -92,7 +80,6 @@ def describe_norm(name: str, dim: int = 64, file: str = "") -> Description:
     options = [f"{key}={start}" for key, start in found.options.items() if key not in _TORCHS]
     learnable = {key: p.numel() for key, p in make_norm(name, dim).named_parameters()}
     return Description(
-        name,
         f"{name}: {found.source or 'the identity'}",
         (
             ("equation", found.equation),

@@ -17,15 +17,6 @@ from torch import Tensor
 
 from labkit.system.unknown import explain_unknown
 
-__all__ = [
-    "FORMATS",
-    "Format",
-    "emulate_nvfp4",
-    "measure_signal_to_noise",
-    "round_to_format",
-    "scale_to_format",
-    "sum_in_format",
-]
 BLOCK = 16  # values that share a scale in NVFP4
 
 

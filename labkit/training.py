@@ -16,7 +16,7 @@ Observers measure; the loop never changes for them. A loss that is not finite is
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import chain, takewhile
 from typing import Any, Protocol
@@ -39,7 +39,7 @@ SCHEDULES = {
 CHOICES = {
     "optimizer": ("adamw", "sgd"),
     "schedule": tuple(SCHEDULES),
-    "precision": ("float32", "tf32", "bf16"),
+    "precision": ("float32", "bf16"),
     "decayed": ("all", "matrices"),
 }
 Inputs = Tensor | tuple[Tensor | None, ...]  # the arguments of a model
@@ -158,37 +158,11 @@ def prepare_model(model: nn.Module, inputs: Inputs) -> None:
         before_training(*(None if part is None else part.to(device) for part in parts))
 
 
-def check_device(config: TrainConfig, model: nn.Module) -> None:
-    """Refuse a precision that the model's device does not support."""
-    device = next(model.parameters()).device
-    if config.precision == "tf32" and (
-        device.type != "cuda" or torch.cuda.get_device_capability(device) < (8, 0)
-    ):
-        raise ValueError(
-            "precision 'tf32' needs a CUDA device of compute capability 8.0 or higher, got "
-            f"{device.type}; use float32 or bf16"
-        )
-
-
 def use_autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[Any]:
     """Multiply in bfloat16 in a forward pass, if the config asks for it."""
     if config.precision != "bf16":
         return nullcontext()
     return torch.autocast(device.type, torch.bfloat16)
-
-
-@contextmanager
-def use_tf32(config: TrainConfig) -> Iterator[None]:
-    """Round a GPU's matrix products to ten binary places, if the config asks for it."""
-    if config.precision != "tf32":
-        yield
-        return
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 def weight_decay_of(model: nn.Module, config: TrainConfig) -> float:
@@ -217,7 +191,6 @@ class Steps(Protocol):
     """Parts of a training step that `take_steps` runs, for one model or for several at once."""
 
     models: Sequence[nn.Module]
-    config: TrainConfig  # for several models, the first one's: they compute in the same way
 
     def place_batches(self, number: int, batches: Sequence[Batch]) -> None:
         """Set the batch and the learning rate of each model."""
@@ -289,8 +262,7 @@ def take_steps(
     """Take the steps; stop before an update if no model has a finite loss."""
     for number in numbers:
         step.place_batches(number, next(batches))
-        with use_tf32(step.config):
-            step.compute_gradients()
+        step.compute_gradients()
         rows = step.note_losses()
         if not rows:
             return
@@ -330,7 +302,6 @@ def train(
             f"train needs an iterable of batches (inputs, targets), got {type(batches).__name__}; "
             "a corpus provides one: corpus.train(seed)"
         )
-    check_device(config, model)
     gains = name_weights(model)
     fused = fuse_temporarily(model) if kernels and on_gpu(model) else nullcontext("formulas")
     with fused as norms:

@@ -8,8 +8,14 @@ import pytest
 from claim_call import claim
 
 from labkit.experiments import proportion
-from labkit.experiments.card_html import format_interval, format_number, mark_rungs, typeset
-from labkit.experiments.claims import KINDS, VERDICTS
+from labkit.experiments.card_html import (
+    KINDS,
+    VERDICTS,
+    format_interval,
+    format_number,
+    mark_rungs,
+    typeset,
+)
 from labkit.statistics.recorded import rebuild_estimate
 from labkit.statistics.seeds import Seeds, t_interval
 
@@ -231,7 +237,6 @@ def test_a_margin_is_tied_to_an_effect_or_to_a_prediction():
     ("change", "message"),
     [
         ({"id": "Bad id"}, "lower-case letters"),
-        ({"kind": "sure"}, "choose one of exact, at, best, range"),
         ({"criterion": "positive"}, "a criterion must have a form like"),
         ({"values": []}, "at least one value"),
         ({"values": [1.0, math.nan]}, "each finite"),

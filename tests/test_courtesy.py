@@ -35,8 +35,8 @@ BAD = ["0", "1.01", "half", "nan"]
 class Device:
     """Stub for torch.cuda: records its calls and returns preset values."""
 
-    def __init__(self, whole: int = 100 * GIB, free: int = 90 * GIB, awake: bool = True):
-        self.whole, self.left, self.awake = whole, free, awake
+    def __init__(self, whole: int = 100 * GIB, free: int = 90 * GIB):
+        self.whole, self.left = whole, free
         self.limits: list[float] = []
         self.emptied = 0
 
@@ -45,9 +45,6 @@ class Device:
 
     def mem_get_info(self) -> tuple[int, int]:
         return self.left, self.whole
-
-    def is_initialized(self) -> bool:
-        return self.awake
 
     def empty_cache(self) -> None:
         self.emptied += 1
@@ -60,6 +57,8 @@ class Device:
 def device(monkeypatch):
     found = Device()
     monkeypatch.setattr(share, "find_cuda", lambda: found)
+    monkeypatch.setattr(torch.cuda, "empty_cache", found.empty_cache)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", found.memory_reserved)
     return found
 
 
@@ -79,7 +78,7 @@ def give(monkeypatch, part: str) -> None:
 
 # -- the part ---------------------------------------------------------------------------------
 def test_without_a_word_nothing_is_limited(device):
-    assert share.read_fraction() is None and share.divide_fraction(4) is None
+    assert share.read_fraction() is None and processes.part_of_gpu(4) is None
     share.limit_memory(share.read_fraction())
     assert device.limits == []
 
@@ -95,21 +94,7 @@ def test_where_there_is_no_gpu_nothing_is_asked_of_one(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     give(monkeypatch, "0.5")
     share.limit_memory(share.read_fraction())
-    share.release_cache()
-    assert (
-        share.find_cuda() is None
-        and share.count_free_bytes() == 0.0
-        and share.count_held_bytes() == 0
-    )
-
-
-def test_a_gpu_that_nobody_used_is_not_woken(device):
-    device.awake = False
-    share.release_cache()
-    assert device.emptied == 0 and share.count_held_bytes() == 0
-    device.awake = True
-    share.release_cache()
-    assert device.emptied == 1 and share.count_held_bytes() == 3 * GIB
+    assert share.find_cuda() is None and share.count_free_bytes() == 0.0
 
 
 @pytest.mark.parametrize(("part", "left", "free"), [("0.5", 90, 50), ("0.5", 20, 20)])

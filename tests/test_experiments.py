@@ -17,8 +17,7 @@ import torch
 import labkit
 from labkit import ModelConfig, Record, TrainConfig
 from labkit.corpora import Digits, Text
-from labkit.experiments import Experiment, Lab, Results, Run, execute_run
-from labkit.experiments.engines.processes import Processes
+from labkit.experiments import Experiment, Lab, Results, Run
 from labkit.experiments.lab import MissingRuns
 from labkit.experiments.store import CODE, Store
 from labkit.model.vision import CNNConfig, MLPConfig
@@ -228,22 +227,6 @@ def test_slots_must_be_a_number(monkeypatch):
     monkeypatch.setenv("LABKIT_SLOTS", "none")
     with pytest.raises(ValueError, match="LABKIT_SLOTS must be a whole number"):
         Pool(Path.cwd())
-
-
-@pytest.mark.slow
-def test_the_engine_trains_as_this_process_does_and_goes_on_where_a_run_fails():
-    bad = replace(TINY, probes=("residual-rms",))
-    engine = Processes(Path.cwd())
-    try:
-        with pytest.raises(RuntimeError, match=r"1 of 3 tasks failed(?s:.)*needs a Transformer"):
-            engine.train_tasks([(bad,), (TINY,), (LANGUAGE,)])
-    finally:
-        engine.close()
-    for run in (TINY, LANGUAGE):
-        stored = Store(Path.cwd()).read_record(run)
-        assert stored is not None
-        # one thread here and there: the same arithmetic
-        assert stored.losses == execute_run(run).losses
 
 
 def test_a_lab_trains_only_what_is_missing():

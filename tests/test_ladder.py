@@ -9,7 +9,6 @@ from itertools import product
 from pathlib import Path
 from statistics import fmean
 
-import numpy as np
 import pytest
 import torch
 from claim_call import claim
@@ -38,9 +37,9 @@ LOSSES = {"pre": 1.40, "qk": 1.39, "no attention": 2.40}
 EARLY, LATE = "2026-01-01T00:00:00+00:00", "2026-02-01T00:00:00+00:00"
 
 
-def record(seed, test, lost_at=None, at=LATE):
+def record(seed, test):
     probes = {"test": {"loss": test}, "validation": {"loss": test}}
-    return Record([], 1, diverged_at=lost_at, probes=probes, provenance={"seed": seed}, at=at)
+    return Record([], 1, probes=probes, provenance={"seed": seed}, at=LATE)
 
 
 def lies(run, best=0.01, bend=0.002):
@@ -183,7 +182,7 @@ def test_the_plan_goes_arm_by_arm_and_ends():
     tried = {(run.train.lr, run.seed) for run in room}
     assert tried == {*product(ladder.COARSE, ladder.TUNING_SEEDS)} and len(room) == 15
     first = next(list_next_runs(read_first))
-    assert {(run.model.recipe, run.model.depth) for run in first} == {("hybrid", 12)}
+    assert {(run.model.recipe, run.model.embedding_drawn) for run in first} == {("pre", 0.02)}
 
 
 def test_a_whole_strict_report_needs_no_first_look():
@@ -198,15 +197,15 @@ def test_a_search_that_goes_on_says_at_which_end_its_best_rate_is():
     )
     assert begun.why.endswith("2 learning rates tried; the best so far, 0.00316, is the highest, "
                               "so the search continues")  # fmt: skip
-    assert (begun.trained, begun.left) == (2, 13), "of three seeds at each coarse rate"
+    assert begun.trained == 2
 
 
 @pytest.mark.slow
 def test_progress_lists_every_arm_on_every_rung():
     progress = {(one.rung, one.arm): one for one in list_progress(read_first)}
     assert len(progress) == len(ladder.CLIMBED) * len(ladder.ARMS)
-    assert progress["S", "lns"].state == "first look" and progress["S", "lns"].seeds == 5
-    assert progress["D", "pre"].state == "nothing" and progress["D", "pre"].left
+    assert progress["S", "lns"].state == "first look"
+    assert progress["D", "pre"].state == "nothing"
     assert {one.state for one in list_progress(read, ["S", "D"])} == {"strict"}
 
     def read_begun(run):
@@ -217,18 +216,12 @@ def test_progress_lists_every_arm_on_every_rung():
 
 
 # -- rates ------------------------------------------------------------------------------------
-def valley(vertex, rates, seeds, bend=0.0003, noise=0.0, seed=0):
-    luck = np.random.default_rng(seed)
-    return {
-        rate: [1.4 + bend * (16 * math.log10(rate / vertex)) ** 2 + noise * luck.normal()
-               for _ in range(count)]
-        for rate, count in zip(rates, seeds, strict=True)
-    }  # fmt: skip
-
-
 def test_a_rate_at_which_a_seed_does_not_learn_is_no_part_of_a_parabola():
     """It stands on letter frequencies, and would draw the vertex below the best rate tried."""
-    tuned = valley(0.0049, (0.00178, 0.00316, 0.00422), (3, 3, 3))
+    tuned = {
+        rate: [1.4 + 0.0003 * (16 * math.log10(rate / 0.0049)) ** 2] * 3
+        for rate in (0.00178, 0.00316, 0.00422)
+    }
     for failed in ([1.5, 1.7, 3.0], [3.0, 3.0, 3.0], [1.5, math.inf, 1.4]):
         with_it = tuned | {0.00562: failed}
         assert fit_valley(with_it) == fit_valley(tuned)
@@ -290,18 +283,6 @@ def test_other_arms_give_their_scatter_as_they_are_recorded():
     assert found.scatters["S"].freedom == own.scatters["S"].freedom + seeds - 1
 
 
-def test_a_rung_where_a_seed_is_missing_or_diverged_has_no_lead():
-    rows = results("S", "M", of=read_first).rows
-    fewer = [r for r in rows if (r[0]["rung"], r[0]["arm"], r[0]["seed"]) != ("M", "qk", 3)]
-    assert list(ladder.improvement(Results(tuple(fewer)), "qk")) == ["S"]
-    lost = [
-        (labels, record(4, None, 7) if (labels["seed"], labels["rung"]) == (4, "M") else one)
-        for labels, one in rows
-    ]
-    assert list(ladder.improvement(Results(tuple(lost)), "qk")) == ["S"]
-    assert ladder.improvement(results("S"), "post") == {}
-
-
 def test_arms_are_shown_side_by_side_on_a_rung_that_all_have_climbed():
     assert ladder.shared_rung(results("S", "M", "D"), LOSSES) == "M"
     rows = results("S", "M", of=read_first).rows
@@ -342,7 +323,7 @@ def test_the_table_has_an_arm_a_row_and_a_rung_s_columns():
     )
     assert not tuning & room and tuning | room > {*product(ladder.COARSE, ladder.TUNING_SEEDS)}
     pre = next(row for row in ladder.table(results("S")) if row["arm"] == "pre")
-    assert pre["S: lead"] == "" and "S: lead" not in ladder.table(results("S"), over=None)[0]
+    assert pre["S: lead"] == ""
 
 
 def test_a_direction_has_its_loss_and_its_lead_alone():
@@ -386,7 +367,8 @@ def test_one_scatter_for_all_tells_more_apart_than_pairs_of_few_and_tuning_takes
     pairs = compare_all(found, "S", ["pre", "qk"])
     assert list(pairs) == [("pre", "qk")] and pairs["pre", "qk"].mean < -0.02, "of its first"
     assert ladder.compare_orders(found.where(arm="pre"), "S", "M").pairs == 0
-    assert ladder.compare_orders(results("S", "M"), "S", "M").arms == ("pre", "qk")
+    both = ladder.compare_orders(results("S", "M"), "S", "M")
+    assert both.pairs == 1, "a model without attention is no method"
 
 
 def test_pairs_are_of_one_seed():
@@ -472,13 +454,6 @@ def test_a_recorded_lead_is_judged_and_drawn_as_the_page_does():
         "the same seeds on both sides"
     )
     assert re.search(r"; paired: \S+ \[\S+, \S+\], 10 shared seeds;", str(one))
-
-
-def test_a_claim_on_a_rung_that_nobody_climbed_is_refused():
-    with pytest.raises(
-        ValueError, match="no model size has evaluation runs of both methods; train"
-    ):
-        made({})
 
 
 def test_a_lab_reads_a_ladder_that_is_there_and_names_what_is_not(tmp_path, monkeypatch):

@@ -102,7 +102,7 @@ def test_a_diverged_arm_has_not_learned_context():
     [(0.3, 1.0, True), (0.29, 1.0, False), (0.1, 0.01, True), (0.1, -0.02, False)],
 )
 def test_a_part_is_worth_enough_outright_or_beside_what_is_claimed(worth, claimed, enough):
-    assert (part(worth, claimed, "the norm") == []) == enough
+    assert (part(worth, claimed) == []) == enough
 
 
 def test_rates_are_judged_arm_by_arm():

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from each import some_quick
 from torch import nn
 
 from labkit.corpora import Digits, FewDigits, Text
@@ -44,10 +45,6 @@ MODELS = {
     "temperature": {"qk_norm": "henry", "norm": "instance"},
     "encoder-decoder": {"kind": "encoder-decoder", "recipe": "sub-ln"},
 }
-
-
-def mostly_slow(names, quick):
-    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
 def stream(shape, vocab=11, seed=0, source=None):
@@ -97,9 +94,7 @@ def train_both(make, configs, draw, dtype=torch.float32, rtol=2e-6, atol=2e-4):
     return others, together
 
 
-@pytest.mark.parametrize(
-    "name", mostly_slow(MODELS, quick=("ngpt", "batch", "QK-Clip", "encoder-decoder"))
-)
+@pytest.mark.parametrize("name", some_quick(MODELS, "ngpt", "batch", "QK-Clip", "encoder-decoder"))
 def test_every_model_trains_as_it_does_alone(name):
     config = replace(SMALL, **MODELS[name])
     longer = [replace(c, steps=12) for c in THREE]
@@ -131,7 +126,7 @@ PICTURES = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_slow(PICTURES, quick=("convolutions, batch", "stack")))
+@pytest.mark.parametrize("name", some_quick(PICTURES, "convolutions, batch", "stack"))
 def test_networks_for_images_train_as_they_do_alone(name):
     configs = [SGD, replace(SGD, momentum=0.0, weight_decay=0.01), replace(SGD, lr=0.2, clip=0.1)]
     corpus = Digits(batch=8).load()

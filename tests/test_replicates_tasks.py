@@ -73,15 +73,17 @@ def test_what_joins_runs_changes_tensors_only(kind):
     assert describe_structure(first) == describe_structure(third) != describe_structure(second)
 
 
-def test_runs_stand_in_order_and_parts_are_even(plenty):
+def test_runs_stand_in_order_and_parts_are_even(monkeypatch, plenty):
+    monkeypatch.setenv("LABKIT_REPLICATES", "3")
     runs = [replace(RUN, seed=seed, train=TrainConfig(n)) for seed in range(5) for n in (3, 4)]
-    found = group_runs(runs, GPU, replicates=3)
+    found = group_runs(runs, GPU)
     assert [len(task) for task in found] == [2, 3, 2, 3]
     assert [run.seed for run in found[0] + found[1]] == list(range(5))
     assert {run.train.steps for run in found[0] + found[1]} == {3}
     assert sorted(map(repr, sum(found, ()))) == sorted(map(repr, runs))
-    assert group_runs(runs, GPU, replicates=3) == found
-    assert group_runs(runs, "cpu", replicates=1) == [(run,) for run in runs]
+    assert group_runs(runs, GPU) == found
+    monkeypatch.setenv("LABKIT_REPLICATES", "1")
+    assert group_runs(runs, GPU) == [(run,) for run in runs]
 
 
 def test_together_on_a_gpu_alone_on_a_cpu_unless_somebody_says_otherwise(monkeypatch, plenty):
@@ -94,24 +96,23 @@ def test_together_on_a_gpu_alone_on_a_cpu_unless_somebody_says_otherwise(monkeyp
         == [len(t) for t in group_runs(runs[:4], GPU)]
         == [2, 2]
     )
-    assert len(group_runs(runs[:4], GPU, replicates=4)) == 1
     monkeypatch.setenv("LABKIT_REPLICATES", "auto")
     assert len(group_runs(runs[:3])) == 3
-    monkeypatch.setenv("LABKIT_REPLICATES", "many")
-    with pytest.raises(
-        ValueError, match="LABKIT_REPLICATES must be a whole number of at least 1, or auto"
-    ):
-        group_runs(runs)
-    with pytest.raises(ValueError, match="replicates must be at least 1"):
-        group_runs(runs, replicates=0)
+    for wrong in ("many", "0"):
+        monkeypatch.setenv("LABKIT_REPLICATES", wrong)
+        with pytest.raises(
+            ValueError, match="LABKIT_REPLICATES must be a whole number of at least 1, or auto"
+        ):
+            group_runs(runs)
 
 
 def test_memory_bounds_how_many_train_together(monkeypatch):
     runs = [replace(RUN, seed=seed) for seed in range(6)]
     room = {GPU: 2.5 * estimate_need(RUN).each, "cpu": 3.5 * estimate_need(RUN).each}
     monkeypatch.setattr(groups, "count_free_bytes", lambda device: room[device])
+    monkeypatch.setenv("LABKIT_REPLICATES", "6")
     assert [len(task) for task in group_runs(runs, GPU)] == [2, 2, 2]
-    assert [len(task) for task in group_runs(runs, replicates=6)] == [3, 3]
+    assert [len(task) for task in group_runs(runs)] == [3, 3]
     monkeypatch.setattr(groups, "count_free_bytes", lambda device: 0.0)
     assert [len(task) for task in group_runs(runs, GPU)] == [1] * 6
 
@@ -120,7 +121,7 @@ def test_of_a_gpu_that_is_not_here_no_memory_is_free(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert groups.count_free_bytes(GPU) == 0.0 < groups.count_free_bytes()
     runs = [replace(RUN, seed=seed) for seed in range(3)]
-    assert group_runs(runs, GPU, replicates=3) == [(run,) for run in runs]
+    assert group_runs(runs, GPU) == [(run,) for run in runs]
 
 
 def test_free_memory_is_a_share_of_what_there_is(monkeypatch):

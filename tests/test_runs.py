@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from stored_runs import LANGUAGE, TINY, filled, record, rewrite, said, variants
+from stored_runs import LANGUAGE, TINY, filled, rewrite, said
 
 from labkit.experiments import execute_run, memory
 from labkit.experiments.engines.serial import Serial
@@ -43,15 +43,6 @@ def test_a_damaged_record_is_named(store, capsys):
     path.write_text(path.read_text().replace("0.75", "0.74"))
     with pytest.warns(UserWarning, match="is damaged"):
         assert "is damaged" in said(capsys, "show", TINY.key(), status=2)
-
-
-def test_a_run_is_the_newer_of_the_store_s_and_the_book_s(store, capsys):
-    recorded, newer = variants()[:2]
-    store.records.write_rows("07", [store.find_row(run.key()) for run in (recorded, newer)])
-    store.build_path(recorded).unlink()
-    store.write_record(newer, record(0.7), at="2999-01-01T00:00:00+00:00")
-    assert show(capsys, recorded.key())["probe.test.loss"] == "0.1"
-    assert show(capsys, newer.key())["probe.test.loss"] == "0.7"
 
 
 def test_a_key_that_nothing_has_is_told_without_torch(store):

@@ -10,7 +10,7 @@ from torch import nn
 
 from labkit import ModelConfig, TrainConfig, Transformer, train
 from labkit.corpora import Text
-from labkit.training import Observer, use_tf32
+from labkit.training import Observer
 
 SMALL = ModelConfig(dim=16, depth=2, heads=2, context=8)
 DATA = Text(batch=4, time=8)
@@ -178,10 +178,10 @@ def test_a_batch_may_carry_a_mask_and_padding_counts_nowhere():
 WIDE = ModelConfig(dim=96, depth=1, heads=2, context=8)
 
 
-def wide(**options):
+def wide():
     torch.manual_seed(0)
     model = Transformer(WIDE)
-    config = TrainConfig(steps=5, lr=0.01, **options)
+    config = TrainConfig(steps=5, lr=0.01)
     return train(model, DATA.load().train(0), config, progress=False), model
 
 
@@ -207,22 +207,3 @@ def test_bf16_multiplies_in_half_and_keeps_weights_and_optimizer_in_float32():
     assert record.losses != plain.losses
     assert record.losses == pytest.approx(plain.losses, rel=0.02)  # three digits in each product
     assert (record.provenance["precision"], plain.provenance["precision"]) == ("bf16", "float32")
-
-
-@pytest.mark.skipif(
-    torch.cuda.is_available(), reason="where there is a GPU it has tf32, or says so"
-)
-def test_tf32_is_refused_where_no_device_has_it():
-    with pytest.raises(
-        ValueError, match=r"needs a CUDA device of compute capability 8.0 or higher, got cpu"
-    ):
-        wide(precision="tf32")
-
-
-def test_tf32_is_asked_for_while_a_step_looks_and_no_longer():
-    said = []
-    before = torch.get_float32_matmul_precision()
-    for precision in ("float32", "tf32"):
-        with use_tf32(TrainConfig(precision=precision)):
-            said.append(torch.get_float32_matmul_precision())
-    assert said == [before, "high"] and torch.get_float32_matmul_precision() == before

@@ -19,7 +19,7 @@ from numbers import Integral
 from string import Formatter
 
 from labkit.display import CLAIM, publish_bundle
-from labkit.experiments.card_html import KINDS, TRIED, VERDICTS
+from labkit.experiments.card_html import TRIED
 from labkit.experiments.cards import Claim
 from labkit.experiments.locks import (
     SEEN,
@@ -44,9 +44,7 @@ from labkit.statistics.verdicts import (
     split_rungs,
 )
 from labkit.system.root import project_root
-from labkit.system.unknown import explain_unknown
 
-__all__ = ["KINDS", "VERDICTS", "Claim", "Domain", "Evidence", "collect_claims", "make_claim"]
 SHARE = 0.05  # of the mean: allowed change of a later mean, at least half of the interval
 EFFECT = re.compile(r"(.+) of (\S+)")  # a criterion, and the effect to compare its margin with
 _collections: list[list["Claim"]] = []  # of the blocks that collect claims, the innermost last
@@ -82,15 +80,6 @@ class Evidence:
     def check(self, id: str) -> None:
         """Refuse an invalid id, and numbers that are not evidence."""
         _check_id(id)
-        if self.kind not in KINDS:
-            raise ValueError(explain_unknown("kind", self.kind, KINDS))
-        if self.rungs:
-            return
-        if self.estimate is None:
-            raise ValueError(
-                f"claim {id!r} needs runs of the ladder, but no model size has evaluation runs of "
-                "both methods; train them with: make runs ONLY=ladder"
-            )
         if not isinstance(one := self.estimate, Seeds):
             return
         if not one.values or not all(map(math.isfinite, one.values)):
@@ -359,7 +348,7 @@ def _read_number(name: str, value: object) -> float:
     if callable(number):  # of an array with one element
         number = value
     try:
-        return number if isinstance(number, Integral) else float(number)  # type: ignore[arg-type, return-value]
+        return int(number) if isinstance(number, Integral) else float(number)  # type: ignore[arg-type, return-value]
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"a value given with a finding must be a number, a word or a result; {name!r} is "
@@ -464,10 +453,4 @@ def _collect_numbers(
             "a statement may only name the numbers that are passed to it, but it names "
             f"{', '.join(sorted(missing))}; it may name {', '.join(known)}"
         )
-    return {name: _convert_number(known[name]) for name in dict.fromkeys(named)}
-
-
-def _convert_number(value: float | str) -> int | float | str:
-    if isinstance(value, str):
-        return value
-    return int(value) if isinstance(value, Integral) else float(value)
+    return {name: known[name] for name in dict.fromkeys(named)}

@@ -58,26 +58,21 @@ def train_missing(
     missing: Iterable[Run],
     engine: Engine,
     *,
-    replicates: int | None = None,
     until: float | None = None,
     progress: bool = True,
 ) -> None:
     """Train distinct runs with one progress bar, which shows the time left; see train_tasks."""
     runs = list(missing)
     with tqdm(total=len(runs), desc="runs", unit="run", delay=3, disable=not progress) as bar:
-        tasks = group_runs(runs, engine.device, replicates)
+        tasks = group_runs(runs, engine.device)
         engine.train_tasks(tasks, done=bar.update, until=until)
 
 
 def train_and_read(
-    missing: Sequence[Run],
-    engine: Engine,
-    *,
-    replicates: int | None = None,
-    progress: bool = True,
+    missing: Sequence[Run], engine: Engine, *, progress: bool = True
 ) -> dict[str, Record]:
     """Train distinct runs and read their records, by key."""
-    train_missing(missing, engine, replicates=replicates, progress=progress)
+    train_missing(missing, engine, progress=progress)
     found, vanished = read_records(missing, engine.store)
     if vanished:
         raise RuntimeError(

@@ -23,7 +23,6 @@ from labkit.experiments.own import sources_of
 from labkit.experiments.replay import first_losses
 from labkit.experiments.run import CPU, Run, get_gpu_name
 from labkit.experiments.store import Store
-from labkit.system import share
 from labkit.system.pool import Pool
 from labkit.system.provenance import collect_provenance
 from labkit.system.root import project_root
@@ -33,8 +32,6 @@ from labkit.training import Record
 
 if TYPE_CHECKING:
     from labkit.plots import Figure
-
-__all__ = ["SIZES", "Lab", "MissingRuns", "device_of", "project_root"]
 
 SIZES = ("smoke", "book", "gpu")
 
@@ -203,7 +200,7 @@ class Lab:
         """
         self._engine.close()
         gc.collect()
-        share.release_cache()
+        torch.cuda.empty_cache()
         held = {"kernel_bytes": peak_bytes()}
         held |= find_peak_memory(self.store, self._counted)
         # Declared for the book's size and a torch without CUDA's libraries, which take memory in
@@ -226,7 +223,7 @@ class Lab:
             if held[f"{part}_bytes"]
         ]
         now = f"{in_words(count_resident_bytes())} here"
-        if held_there := share.count_held_bytes():
+        if held_there := torch.cuda.memory_reserved():
             now += f" and {in_words(held_there)} of the GPU"
         return (
             f"the workers have ended. Most memory: {', '.join(peaks)}. Still held: {now}, until "

@@ -65,13 +65,6 @@ def register_sources(sources: Mapping[str, str]) -> None:
             )
 
 
-def unregister_norms() -> None:
-    """Remove every reader's norm from the table."""
-    for name in _SOURCES:
-        NORMS.pop(name, None)
-    _SOURCES.clear()
-
-
 def _register_norm(text: str, stem: str, beside: Path | None = None) -> str:
     try:
         tree = ast.parse(text)

@@ -1,7 +1,7 @@
 """Minimum requirements for a trained comparison to rank its arms.
 
     context   every arm's test loss is lower than that of trigram counts of the same text
-    part      removing the compared part costs 0.3 nats, or ten times the claimed difference
+    part      removing attention costs 0.3 nats, or ten times the claimed difference
     length    2,000 updates, a warm-up of at most a tenth, 20 tokens per parameter, rounded
     rates     five or more rates over two decades (three or more if a smaller model set the range),
               and no arm's best is at an end
@@ -22,7 +22,7 @@ from labkit.experiments.run import Run
 
 Losses = Sequence[float | None]  # one a seed; None: the run diverged
 YOUNG = "too young to rank: "
-PART, TIMES = 0.3, 10  # benefit of a part in nats, or as a multiple of the claimed difference
+PART, TIMES = 0.3, 10  # benefit of attention in nats, or as a multiple of the claimed difference
 UPDATES, WARMUP = 2000, 0.1
 TOKENS = 20  # a parameter: Hoffmann et al. 2022, arXiv 2203.15556
 RATES, SPAN, PLACED = 5, 100, 3
@@ -38,12 +38,12 @@ def context(test: Mapping[str, Losses], trigram: float) -> list[str]:
     ]
 
 
-def part(worth: float, claimed: float, name: str = "attention") -> list[str]:
-    """Compare a part's benefit (loss without it minus loss, nats) with a claimed difference."""
+def part(worth: float, claimed: float) -> list[str]:
+    """Compare attention's benefit (loss without it minus loss, nats) with a claimed difference."""
     needed = min(PART, TIMES * abs(claimed))
     if worth >= needed:
         return []
-    return [f"{YOUNG}{name} is worth {worth:.2f} nats, and {needed:.2g} are needed"]
+    return [f"{YOUNG}attention is worth {worth:.2f} nats, and {needed:.2g} are needed"]
 
 
 def length(steps: int, warmup: float, tokens: float, parameters: int) -> list[str]:
@@ -111,13 +111,12 @@ def too_young(
     trigram: float,
     worth: float,
     claimed: float,
-    name: str = "attention",
     placed: bool = False,
 ) -> list[str]:
     """List the unmet conditions of a comparison, given its runs by arm, for tuning and evaluation.
 
-    `run` is one of the compared runs. `worth` is the benefit of the part called `name`, and
-    `claimed` the difference between arms. `placed`: a smaller model determined the range of rates.
+    `run` is one of the compared runs. `worth` is the benefit of attention, and `claimed` the
+    difference between arms. `placed`: a smaller model determined the range of rates.
     """
     if not isinstance(run.data, Text):
         raise ValueError(
@@ -128,7 +127,7 @@ def too_young(
     test = {arm: of.values("test.loss") for arm, of in final.by("arm").items()}
     return [
         *context(test, trigram),
-        *part(worth, claimed, name),
+        *part(worth, claimed),
         *length(run.train.steps, run.train.warmup, tokens, parameters(run)),
         *rates({arm: {} for arm in test if arm not in tuning.by("arm")}, placed),
         *untuned(tuning, _read_seeds(final), placed=placed),

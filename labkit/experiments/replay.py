@@ -64,25 +64,20 @@ def first_losses(
     run: Run, steps: int = FIRST, device: str = CPU, nudge: float = 0.0, progress: bool = False
 ) -> list[float]:
     """Return the losses of a run's first steps; NaN if one is not finite."""
-    short = shorten_run(run, steps)
+    steps = min(steps, run.train.steps)
+    opening = _Opening(**{**asdict(run.train), "steps": steps}, whole=run.train)
+    short = replace(run, train=opening, probes=())
     return execute_run(short, progress=progress, device=device, nudge=nudge).losses
 
 
-def shorten_run(run: Run, steps: int = FIRST) -> Run:
-    """Return a run with only the first steps of another, without its probes."""
-    steps = min(steps, run.train.steps)
-    short = _Opening(**{**asdict(run.train), "steps": steps}, whole=run.train)
-    return replace(run, train=short, probes=())
-
-
-def replay_run(run: Run, record: Record, device: str = CPU, steps: int = FIRST) -> Replay:
+def replay_run(run: Run, record: Record, device: str = CPU) -> Replay:
     """Take a run's first steps again and compare their losses with a record's."""
 
     def compute(nudge: float) -> dict[str, Any]:
-        return {"losses": first_losses(run, steps, device, nudge)}
+        return {"losses": first_losses(run, FIRST, device, nudge)}
 
     return _judge_replay(
-        run, "opening", record, {"losses": record.losses[:steps]}, compute, OPENING
+        run, "opening", record, {"losses": record.losses[:FIRST]}, compute, OPENING
     )
 
 

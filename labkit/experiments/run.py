@@ -37,7 +37,7 @@ _DATA = (Text, Digits, FewDigits, Points)
 _PARTS = {"model": _MODELS, "data": _DATA, "train": (TrainConfig,)}
 CONFIGS = {kind.__name__: kind for kinds in _PARTS.values() for kind in kinds}
 # Former fields of configs, with their only value in records.
-GONE = {"matmul": "default", "residual": None}
+GONE = {"matmul": "default", "residual": None, "images": None, "neighbours": False}
 
 
 @dataclass(frozen=True)

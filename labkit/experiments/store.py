@@ -23,7 +23,6 @@ from labkit.experiments.records import (
     to_row,
 )
 from labkit.experiments.run import CPU, Run
-from labkit.system.files import WRITING as WRITING  # known by this name here too
 from labkit.system.files import code_hash, make_slug, write_whole
 from labkit.training import Record
 

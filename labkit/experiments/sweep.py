@@ -27,8 +27,6 @@ class Options(TypedDict, total=False):
     root: Path | None
     device: str
     address: str | None
-    replicates: int | None
-    timeout: float | None
     progress: bool
 
 
@@ -45,21 +43,15 @@ def sweep(
     root: Path | None = None,
     device: str = CPU,
     address: str | None = None,
-    replicates: int | None = None,
-    timeout: float | None = None,
     progress: bool = True,
 ) -> list[Record] | Results:
     """Train the runs that the store lacks, and return the records of all, in the order of `runs`.
 
-    runs        an Experiment gives Results, its records by label; a list of runs gives a list
-    engine      "processes" (one per core), "serial" or "ray"; default: LABKIT_ENGINE, or
-                processes
-    root        the folder whose .labkit contains the store; default: the project's
-    device      a class of devices: "cpu", or a GPU's name
-    address     the cluster's address, for an engine that uses one
-    replicates  the most runs that may train together; 1: each separately; default:
-                LABKIT_REPLICATES, else many on a GPU and one on a CPU
-    timeout     time limit of a run in seconds; default: LABKIT_RUN_TIMEOUT, else an hour
+    runs     an Experiment gives Results, its records by label; a list of runs gives a list
+    engine   "processes" (one per core), "serial" or "ray"; default: LABKIT_ENGINE, or processes
+    root     the folder whose .labkit contains the store; default: the project's
+    device   a class of devices: "cpu", or a GPU's name
+    address  the cluster's address, for an engine that uses one
 
     A run that fails does not stop the others. At the end the first failure is raised as a
     RuntimeError; the same call then continues from the stored records.
@@ -74,13 +66,13 @@ def sweep(
                 "the list; pass the Experiment itself"
             )
     store = Store(project_root() if root is None else Path(root), device)
-    trains = make_engine(store.root, device, engine, address, timeout)
+    trains = make_engine(store.root, device, engine, address)
     try:
         found, missing = read_believed(of_grid, store)
         if missing:
             if progress and found:
                 print(f"{len(found)} runs are stored, {len(missing)} train", file=sys.stderr)
-            found |= train_and_read(missing, trains, replicates=replicates, progress=progress)
+            found |= train_and_read(missing, trains, progress=progress)
     finally:
         trains.close()
     records = [found[run.key()] for run in of_grid]

@@ -1,4 +1,4 @@
-"""A limited share of a GPU that others use too: limit the memory, and release unused memory.
+"""A limited share of a GPU that others use too.
 
 LABKIT_GPU_FRACTION   the fraction of the GPU's memory that all your processes together may use,
                       above 0 and at most 1; without it there is no limit
@@ -36,12 +36,6 @@ def read_fraction() -> float | None:
     return part
 
 
-def divide_fraction(workers: int) -> float | None:
-    """Return the fraction for each of `workers` workers and for their parent process."""
-    part = read_fraction()
-    return None if part is None else part / (workers + 1)
-
-
 def limit_memory(part: float | None) -> None:
     """Limit this process to a fraction of its GPU's memory; None: no limit.
 
@@ -59,16 +53,3 @@ def count_free_bytes() -> float:
         return 0.0
     left, whole = device.mem_get_info()
     return left if part is None else min(left, part * whole)
-
-
-def release_cache() -> None:
-    """Release the GPU memory that torch caches; tensors in use stay."""
-    device = find_cuda()
-    if device is not None and device.is_initialized():
-        device.empty_cache()
-
-
-def count_held_bytes() -> int:
-    """Return the GPU bytes that this process holds, including the allocator's cache."""
-    device = find_cuda()
-    return device.memory_reserved() if device is not None and device.is_initialized() else 0

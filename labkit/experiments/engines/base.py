@@ -200,34 +200,25 @@ def name_of(task: Task) -> str:
 
 
 def make_engine(
-    root: Path,
-    device: str = CPU,
-    name: str | None = None,
-    address: str | None = None,
-    timeout: float | None = None,
+    root: Path, device: str = CPU, name: str | None = None, address: str | None = None
 ) -> Engine:
     """Make an engine by name: `name`, else LABKIT_ENGINE, else processes.
 
     `address` is a cluster's, for engines that use one; the default is LABKIT_ENGINE_ADDRESS.
-    `timeout` is the time limit of a run in seconds; the default is LABKIT_RUN_TIMEOUT, else an
-    hour.
     """
     name = check_engine(name, address)
     root = Path(root).absolute()
     if name == "ray":
         from labkit.experiments.engines.on_ray import OnRay
 
-        engine = OnRay(root, device, address or os.environ.get("LABKIT_ENGINE_ADDRESS"))
-    elif name == "serial":
+        return OnRay(root, device, address or os.environ.get("LABKIT_ENGINE_ADDRESS"))
+    if name == "serial":
         from labkit.experiments.engines.serial import Serial
 
-        engine = Serial(root, device)
-    else:
-        from labkit.experiments.engines.processes import Processes
+        return Serial(root, device)
+    from labkit.experiments.engines.processes import Processes
 
-        engine = Processes(root, device)
-    engine.timeout = run_timeout(timeout)
-    return engine
+    return Processes(root, device)
 
 
 def check_engine(name: str | None = None, address: str | None = None) -> str:

@@ -20,9 +20,9 @@ TIMEOUT = 3600.0
 TICK = 0.25  # seconds between two looks at a run
 
 
-def run_timeout(asked: float | None = None) -> float:
-    """Return the time limit of a run in seconds: `asked`, else LABKIT_RUN_TIMEOUT."""
-    text = str(asked) if asked is not None else os.environ.get("LABKIT_RUN_TIMEOUT") or TIMEOUT
+def run_timeout() -> float:
+    """Return the time limit of a run in seconds, from LABKIT_RUN_TIMEOUT."""
+    text = os.environ.get("LABKIT_RUN_TIMEOUT") or TIMEOUT
     with contextlib.suppress(ValueError):
         if 0 < (seconds := float(text)) < math.inf:
             return seconds

@@ -18,7 +18,7 @@ from labkit.experiments.engines.task import Trained, train_in_worker
 from labkit.experiments.own import sources_of
 from labkit.experiments.run import CPU, Task
 from labkit.system.pool import end_with
-from labkit.system.share import NAME, divide_fraction, limit_memory, read_fraction
+from labkit.system.share import NAME, limit_memory, read_fraction
 from labkit.system.threads import build_one_thread_environment
 
 ON_A_GPU = 4  # processes that train on it at once
@@ -123,8 +123,11 @@ class Processes(Engine):
 
 def part_of_gpu(workers: int) -> float | None:
     """Return the fraction of a GPU for each worker on it, and for this process."""
+    part = read_fraction()
+    if part is None:
+        return None
     spread = 1 if "CUDA_VISIBLE_DEVICES" in os.environ else max(1, torch.cuda.device_count())
-    return divide_fraction(math.ceil(workers / spread))
+    return part / (math.ceil(workers / spread) + 1)
 
 
 def initialize_worker(parent: int, device: str) -> None:

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
+import torch
+
 from labkit.experiments.engines.limits import limit_run
 from labkit.experiments.memory import measure_peak
 from labkit.experiments.own import register_sources
 from labkit.experiments.replicates import execute_together
 from labkit.experiments.run import Task
-from labkit.system.share import release_cache
 from labkit.system.threads import use_one_thread
 from labkit.training import Record
 
@@ -21,7 +22,7 @@ def train_here(task: Task, device: str) -> Trained:
         with use_one_thread(), measure_peak(device) as taken:
             records = execute_together(task, device)
     finally:
-        release_cache()
+        torch.cuda.empty_cache()
     return records, taken
 
 

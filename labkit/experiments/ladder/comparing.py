@@ -217,12 +217,12 @@ def list_lacking(found: Results, rung: str, arm: str, over: str = "pre") -> list
     )
 
 
-def table(found: Results, over: str | None = "pre") -> list[dict[str, Any]]:
+def table(found: Results) -> list[dict[str, Any]]:
     """Return one row per arm, in the order of test losses on the smallest rung.
 
     A size has columns if two of the arms were evaluated on it, a variant only those of test loss
     and lead; empty columns are left out. `tuned` is the uncertainty from tuning, in nats. `lead` is
-    the test loss of `over` minus the arm's, with its interval. `lost` is the learning-rate
+    the test loss of `pre` minus the arm's, with its interval. `lost` is the learning-rate
     sensitivity: the mean over the coarse rates of the validation loss minus the best one, with
     losses capped at the unigram baseline (Wortsman et al. 2023, arXiv 2309.14322), averaged over
     the seeds that tried these rates.
@@ -240,7 +240,7 @@ def table(found: Results, over: str | None = "pre") -> list[dict[str, Any]]:
     rows = []
     for arm, of_arm in arms.items():
         row: dict[str, Any] = {"arm": arm, **dict.fromkeys(columns, "")}
-        leads = improvement(found, arm, over) if over and arm != over else {}
+        leads = improvement(found, arm) if arm != "pre" else {}
         for rung in rungs:
             row |= _sum_up(found, of_arm, rung, arm)
             if rung in leads:

@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 
 from labkit.experiments import regime
 from labkit.experiments.cards import Claim
-from labkit.experiments.claims import Domain, Evidence, make_claim
+from labkit.experiments.claims import Domain, Evidence, choose_rung, make_claim
 from labkit.experiments.ladder.method import FEWER
 from labkit.experiments.locks import find_lock
 from labkit.statistics.pooled import Difference
-from labkit.statistics.verdicts import split_rungs
 from labkit.system.root import project_root
 
 
@@ -32,8 +31,7 @@ class Comparison(Mapping[str, Difference]):
     @property
     def largest(self) -> str:
         """Return the largest model size, or else the first variant."""
-        sizes, directions = split_rungs(self.rungs)
-        return [*sizes][-1] if sizes else next(iter(directions))
+        return choose_rung(self.rungs)
 
     def only(self, *rungs: str) -> "Comparison":
         """Return only these rungs, as far as both methods were evaluated on them."""

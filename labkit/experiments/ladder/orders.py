@@ -29,7 +29,6 @@ class Agreement:
 
     one: str
     other: str
-    arms: tuple[str, ...]
     same: int
     turned: tuple[Pair, ...]  # the pairs with the opposite order on the other rung
     told: int  # pairs with a significant difference on the first rung, after Holm's correction
@@ -56,7 +55,6 @@ def compare_orders(found: Results, one: str, other: str) -> Agreement:
     return Agreement(
         one,
         other,
-        tuple(arms),
         len(first) - len(turned),
         turned,
         len(told),

@@ -17,7 +17,7 @@ BOARD = (
 )  # fmt: skip
 DEEP = ("pre", "post", "deepnorm", "admin", "lns", "keel", "hybrid", "qkv-pre", "ngpt", "none")
 DECAYED = ("pre", "qk", "qkv-pre", "hybrid*", "ngpt", "post")
-DEEPER = ("pre", "qk", "qkv-pre", "hybrid*", "post", "deepnorm", "none", "ngpt")
+DEEPER = ("pre", "qk", "qkv-pre", "hybrid*", "hybrid", "post", "deepnorm", "none", "ngpt")
 CODED = ("pre", "qk", "post", "hybrid", "lns", "qkv-pre", "ngpt", "none", "dyt")
 # Arms ranked by the appendices: their own, and chapters' arms that only they discuss.
 CABINET = (*SHELVED, "mix-ln", "resi-dual", "b2t", "peri", "olmo2", "admin", "keel")
@@ -26,29 +26,16 @@ DRAWN = tuple(f"{arm}, drawn 0.014" for arm in ("hybrid", "pre", "hybrid*", "qkv
 REGIME = ("pre", "qk", "hybrid", "lns", "qkv-pre", "post", "none")
 USUAL = tuple(f"{arm}, drawn 0.02" for arm in REGIME)
 MIDDLE = ("pre", "qk", "qkv-pre", "hybrid", "hybrid*", "post", "none", "ngpt")
-# Arms whose rates were tuned on a GPU: only their evaluation is left.
-TUNED = ("pre", "hybrid", "qkv-pre", "qk", "hybrid*")
-ROWS = ("pre-qkv-post", "pre-qkv-pre", "kc-post", "kv-post", "qk-post", "qkc-post", "qkvc-post")
 # Rung (or room), arms.
 PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("first", tuple(CHAPTERED)),  # five seeds of every arm on S, which every chapter needs
     ("first", tuple(SHELVED)),
-    ("D", ("hybrid", "pre", "post")),
-    ("C", CODED[:4]),
     ("S", USUAL),
     ("W", (*USUAL, "ngpt")),
     ("M", USUAL),
     ("MW", (*USUAL, *REGIME, "ngpt")),
-    ("M", ("pre", "hybrid", "qkv-pre")),
-    ("S", ("hybrid", "hybrid*")),
-    ("D24", ("pre", "post", "hybrid*")),
-    ("S", ROWS),
     ("D", ("hybrid*",)),
-    ("M", TUNED),
-    ("D24", ("hybrid",)),
     ("S", CABINET),
-    ("S", ("deepnorm", "post", "pre", "qk", "lns")),
-    ("W", ("pre", "qk")),
     ("S", ("pre, layer", "qkv-pre", "none", "hybrid*", "ngpt")),
     ("S", DRAWN),
     ("W", ("qkv-pre", "ngpt")),

@@ -116,9 +116,7 @@ class Progress:
     state: str  # strict, first look, half-way, or nothing
     why: str
     rate: float | None
-    seeds: int
     trained: int  # runs that exist
-    left: int  # known runs that are missing
 
 
 def list_progress(read: Read, rungs: Iterable[str] = CLIMBED) -> list[Progress]:
@@ -141,8 +139,7 @@ def describe_progress(of: MethodRuns) -> Progress:
     else:
         state, why = "nothing", ""
     rate = of.finals[0].train.lr if of.finals else None
-    left = len(of.every) - there
-    return Progress(str(of.method), of.rung, state, why, rate, seeds, there, left)
+    return Progress(str(of.method), of.rung, state, why, rate, there)
 
 
 def _describe_search(of: MethodRuns) -> str:

@@ -32,35 +32,30 @@ COPIES, BESIDE = 6, 1.5
 SHARE = 0.2
 
 
-def asked_for(device: str = CPU, replicates: int | None = None) -> int:
-    """Return the most runs that may train together: `replicates`, else LABKIT_REPLICATES.
+def asked_for(device: str = CPU) -> int:
+    """Return the most runs that may train together, from LABKIT_REPLICATES.
 
     The default is 1 on a CPU, where larger groups gain little, and `ON_A_GPU` on a GPU, where small
     models wait for launches.
     """
-    if replicates is None and (setting := os.environ.get("LABKIT_REPLICATES", "auto")) != "auto":
-        if not setting.isdigit():
-            raise ValueError(
-                f"LABKIT_REPLICATES must be a whole number of at least 1, or auto; got {setting}"
-            )
-        replicates = int(setting)
-    if replicates is None:
+    setting = os.environ.get("LABKIT_REPLICATES", "auto")
+    if setting == "auto":
         return 1 if device == CPU else ON_A_GPU
-    if replicates < 1:
+    if not setting.isdigit() or int(setting) < 1:
         raise ValueError(
-            f"replicates must be at least 1 (which trains each run alone), got {replicates}"
+            f"LABKIT_REPLICATES must be a whole number of at least 1, or auto; got {setting}"
         )
-    return replicates
+    return int(setting)
 
 
-def group_runs(runs: Sequence[Run], device: str = CPU, replicates: int | None = None) -> list[Task]:
+def group_runs(runs: Sequence[Run], device: str = CPU) -> list[Task]:
     """Group runs into tasks: runs that can train together, as many as fit into memory.
 
     Tasks are in the order of their first runs, and runs keep their order within a task; a group
     that is too large is split into tasks of nearly equal size. The runs of a model that cannot be
     batched (see `count_fitting_runs`) stay separate, so that workers share them.
     """
-    most = asked_for(device, replicates)
+    most = asked_for(device)
     groups: dict[Hashable, list[Run]] = {}
     for i, run in enumerate(runs):
         groups.setdefault(i if most == 1 else describe_structure(run), []).append(run)

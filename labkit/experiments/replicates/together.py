@@ -21,7 +21,6 @@ from labkit.training import (
     Observer,
     Record,
     TrainConfig,
-    check_device,
     train_models,
     weight_decay_of,
 )
@@ -94,7 +93,6 @@ def train_together(
     The configs may differ in all numbers, but not in `steps` or `optimizer`. NotTogether is raised
     before any step if these models cannot be one batched model.
     """
-    check_device(configs[0], models[0])
     decays = [weight_decay_of(model, config) for model, config in zip(models, configs, strict=True)]
     made: list[Step] = []
 
