@@ -236,16 +236,9 @@ def depart(differs):
     return made.build().blocks[0]
 
 
-def build(name, words=None):
-    """Return a builder of blocks of another recipe, or with other norms, as in chapter 06."""
-
-    def make(config, block=3):
-        made = Block(replace(config, recipe=name(block)), block)
-        if words:
-            made.attention.sublayer = Attention(16, 2, 2, norms=attention_norms(words))
-        return made
-
-    return make
+def build(name):
+    """Return a builder of blocks of another recipe, as in chapter 06."""
+    return lambda config, block=3: Block(replace(config, recipe=name(block)), block)
 
 
 class Stranger(nn.Module):

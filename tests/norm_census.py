@@ -25,7 +25,8 @@ from pathlib import Path
 COLUMNS = ("family", "norms", "kind")
 BESIDE_AN_ENCODER = {"git", "musicgen", "musicgen_melody", "trocr"}
 OTHER_USES = ("MASKED_LM", "SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ")
-HEADS, PARTS = re.compile(r"(ForCausalLM|LMHeadModel)$"), re.compile(r"(Layer|Block)$")
+HEAD = re.compile(r"^class \w*(ForCausalLM|LMHeadModel)\b", re.MULTILINE)
+PARTS = re.compile(r"(Layer|Block)$")
 RMS, LAYER = re.compile(r"RMSNorm"), re.compile(r"LayerNorm")
 FILE = Path(__file__).resolve().parents[1] / "data" / "papers" / "norm-census.csv"
 
@@ -34,10 +35,9 @@ def count_families(models: Path) -> dict[str, str]:
     """Count the families with a language model's head: rms, layer, both or none found."""
     found: dict[str, set[str]] = {}
     for path in sorted(models.glob("*/modeling_*.py")):
-        classes = [
-            c for c in ast.parse(path.read_text("utf-8")).body if isinstance(c, ast.ClassDef)
-        ]
-        if any(HEADS.search(one.name) for one in classes):
+        text = path.read_text("utf-8")
+        if HEAD.search(text):
+            classes = [c for c in ast.parse(text).body if isinstance(c, ast.ClassDef)]
             kinds = found.setdefault(path.parent.name, set())
             misnamed = find_misnamed(classes)
             for one in classes:

@@ -1,7 +1,6 @@
 """Other people's implementations, imported once and without their warnings."""
 
 import importlib
-import importlib.metadata
 import os
 import warnings
 from pathlib import Path
@@ -35,18 +34,7 @@ def find_pinned_models() -> Path:
     return Path(transformers.__file__).parent / "models"
 
 
-def version(package: str) -> str:
-    return importlib.metadata.version(package)
-
-
 def distance(a: torch.Tensor, b: torch.Tensor) -> float:
     """Return the largest difference, as a share of the largest value of `b`."""
     a, b = a.detach().double(), b.detach().double()
     return float((a - b).abs().max() / b.abs().max().clamp_min(1e-300))
-
-
-def show(rows: list[tuple[str, ...]]) -> str:
-    """Format a table in columns."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (zip(row, widths, strict=True) for row in rows)
-    return "\n".join("  ".join(cell.ljust(size) for cell, size in line).rstrip() for line in lines)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
-from peers import distance, hf, peer, version
+from peers import distance, hf, peer
 from torch import nn
 
 from labkit.norms import BatchNorm, GroupNorm, make_norm
@@ -212,19 +212,3 @@ PEERLESS = {
     "bhyt": "the authors' repository is no package",
 }
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-
-
-HEAD = ("norm", "peer", "version", "dtype", "forward", "gradient", "verdict")
-
-
-def table() -> list[tuple[str, ...]]:
-    """Return the parity table: largest differences, relative to the largest value."""
-    rows = [HEAD]
-    for row in PARITY:
-        for name, dtype in DTYPES.items():
-            found = measure(row, dtype)
-            forward = "same bits" if found.same_bits else f"{found.forward:.1e}"
-            label = f"{row.package} {row.name.split(' | ')[1]}"
-            numbers = (name, forward, f"{found.gradient:.1e}")
-            rows.append((row.norm, label, version(row.package), *numbers, row.verdict))
-    return rows

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import torch
-from peers import distance, hf, peer, version
+from peers import distance, hf, peer
 from torch import Tensor, nn
 
 from labkit.context import Context
@@ -413,16 +413,3 @@ TWINS += [
     ),
     ngpt_twin(),
 ]  # fmt: skip
-
-HEAD = ("recipe", "peer", "version", "forward", "gradient", "verdict")
-
-
-def table() -> list[tuple[str, ...]]:
-    """Return the parity table of recipes: largest differences, relative to the largest value."""
-    rows = [HEAD]
-    for twin in TWINS:
-        forward, gradient = (f"{value:.1e}" for value in twin.compare())
-        label = twin.peer if twin.package == "torch" else f"{twin.package} {twin.peer}"
-        version_ = version(twin.package)
-        rows.append((twin.recipe, label, version_, forward, gradient, twin.verdict))
-    return rows

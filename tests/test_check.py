@@ -177,11 +177,6 @@ def test_an_unknown_variant_lists_the_right_ones():
         check.rms_norm(norms.rms_norm, variant="lama")  # pyright: ignore[reportArgumentType]
 
 
-def test_each_norm_has_a_check_under_its_own_name():
-    for name, hold in check.CHECKS.items():
-        assert getattr(check, name.replace("-", "_")) is hold
-
-
 def test_settings_can_be_named_where_they_cannot_be_passed():
     def half(x, weight=None):
         return norms.partial_rms_norm(x, weight, 1e-4, 0.5)

@@ -9,7 +9,7 @@ import pytest
 from variants import GATES
 from variants_common import CORRUPTIONS
 
-from labkit import check, norms
+from labkit import norms
 from labkit.check import run
 
 
@@ -45,11 +45,10 @@ OTHER_SEED = [pytest.param(norm, name, 1, marks=pytest.mark.slow) for norm, name
 
 
 @pytest.mark.parametrize(("norm", "name"), some(WRONG, 8))
-def test_a_wrong_variant_is_rejected_with_its_cause(norm, name, record_property, rest_after):
+def test_a_wrong_variant_is_rejected_with_its_cause(norm, name, rest_after):
     variant, cause = GATES[norm].wrong[name]
     rest_after(lambda law: cause in law.cause)
     report = GATES[norm].hold(variant)
-    record_property("mutation gate", (norm, report.ok))
     assert not report.ok
     assert all(law.message for law in report.laws)
     assert any(cause in law.cause for law in report.failed), report
@@ -61,21 +60,11 @@ def test_a_right_variant_is_accepted(norm, name, seed):
     assert report.ok, report
 
 
-@pytest.mark.parametrize("norm", GATES)
-def test_the_gate_is_large_enough(norm):
-    assert len(GATES[norm].wrong) >= 8 and len(GATES[norm].right) >= 3
-
-
-def test_every_check_has_a_gate_and_is_named_as_its_norm():
-    assert set(check.CHECKS) <= set(norms.NORMS) and set(check.CHECKS) <= set(GATES)
-
-
 # What does no harm to a norm without parameters, or that does nothing. A squash is asked for its
 # digits of tiny numbers among others, not where all are tiny.
 HARMLESS = {
     "dyt": {"wrong for tiny numbers"},
     "derf": {"wrong for tiny numbers"},
-    "fix": {"parameters' gradient lost", "remembers results"},
     "none": {"parameters' gradient lost", "remembers results", "overwrites x in bfloat16"},
 }
 CORRUPTED = [(norm, name) for norm in GATES for name in CORRUPTIONS
@@ -83,11 +72,10 @@ CORRUPTED = [(norm, name) for norm in GATES for name in CORRUPTIONS
 
 
 @pytest.mark.parametrize(("norm", "name"), some(CORRUPTED, 26))
-def test_a_norm_that_is_wrong_in_one_corner_is_rejected(norm, name, record_property, rest_after):
+def test_a_norm_that_is_wrong_in_one_corner_is_rejected(norm, name, rest_after):
     wrong = CORRUPTIONS[name][0](GATES[norm].function)
     rest_after(lambda law: True)
     report = GATES[norm].hold(wrong)
-    record_property("mutation gate", (norm, report.ok))
     assert not report.ok
 
 
@@ -114,7 +102,6 @@ MODULES = {
     "group": (norms.GroupNorm, norms.GroupNorm(2, 8), norms.GroupNorm(2, 8, channel_axis=-1)),
     "scale": (norms.ScaleNorm, norms.ScaleNorm(24)),
     "l2": (norms.L2Norm, norms.L2Norm(24, temperature=3.0)),
-    "fix": (norms.FixNorm, norms.FixNorm(400, 24)),
     "rep-batch": (
         norms.RepBatchNorm,
         norms.RepBatchNorm(8),

@@ -136,13 +136,6 @@ def test_show_takes_a_norm_of_ones_own_from_a_file(tmp_path, capsys):
     assert "is no file" in capsys.readouterr().err
 
 
-def test_a_description_reads_well_in_a_notebook():
-    described = describe_recipe("hybrid*", SMALL)
-    html = described._repr_html_()
-    assert html.count("<tr>") == len(described.rows)
-    assert "MHA_QKV" in html and not re.search(r"&(?!lt;|gt;|amp;|#x27;)", html)
-
-
 def test_the_tables_name_every_norm_recipe_and_symptom_with_its_fix():
     for table, keys in ((norms_table(), NORMS), (recipes_table(), RECIPES)):
         assert re.findall(r"^\| `([^`]+)`", table, re.M) == list(keys)
@@ -163,13 +156,15 @@ def test_a_stale_table_is_red_and_is_written_anew(tmp_path, monkeypatch, capsys)
     shutil.copytree(ROOT / FOLDER, tmp_path / FOLDER)
     rung = (tmp_path / FOLDER / "S.json").read_text(encoding="utf-8")
     (tmp_path / FOLDER / "S.json").write_text(rung.replace('"mean":1.3', '"mean":1.2', 1), "utf-8")
+    (tmp_path / FOLDER / "X.json").write_text("{}", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("press.site.explorer.build_files", cache(build_files))  # half a minute
     assert main(["book", "check", "tables"]) == 1
     *stale, told = capsys.readouterr().out.splitlines()
-    named = ["the table of recipes", "the block explorer's S.json", "README's picture"]
-    assert stale == [*named, "START.ipynb"]
-    assert told == "tables: 4 faults, not what labkit has; `labkit book tables` writes them anew"
+    explorer = ["the block explorer's S.json", "the block explorer's X.json"]
+    assert stale == ["the table of recipes", *explorer, "README's picture", "START.ipynb"]
+    assert (tmp_path / FOLDER / "X.json").exists(), "a check changes nothing"
+    assert told == "tables: 5 faults, not what labkit has; `labkit book tables` writes them anew"
     assert main(["book", "tables"]) == main(["book", "check", "tables"]) == 0
     assert (tmp_path / PAGE).read_text(encoding="utf-8") == page
     assert (tmp_path / FOLDER / "S.json").read_text(encoding="utf-8") == rung

@@ -1,7 +1,7 @@
 """Every exercise of the book: the starter fails, right answers pass, wrong ones get a hint.
 
 tests/exercises/chNN.py holds a chapter's answers. A chapter runs once, in order, on its records,
-and forks for each answer; its claims must be those of the ledger.
+and forks for each answer.
 """
 
 import importlib

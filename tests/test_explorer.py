@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import shutil
 from pathlib import Path
 from statistics import fmean
 
@@ -134,26 +133,6 @@ def test_a_recipe_has_one_colour_everywhere():
 def test_what_is_more_than_norms_in_slots_says_what():
     for name, told in list_recipes().items():
         assert bool(told["also"]) is not told["alone"], name
-
-
-@pytest.mark.slow
-def test_a_wrong_number_is_seen_and_written_anew(tmp_path):
-    shutil.copytree(FOLDER, tmp_path / explorer.FOLDER)
-    (tmp_path / "data").symlink_to(ROOT / "data")
-    made = explorer.build_files(tmp_path)
-    assert explorer.write_data(tmp_path, made, check=True) == []
-    path = tmp_path / explorer.FOLDER / "S.json"
-    right = path.read_text(encoding="utf-8")
-    wrong = right.replace('"mean":1.3', '"mean":1.2', 1)
-    assert wrong != right
-    path.write_text(wrong, encoding="utf-8")
-    (tmp_path / explorer.FOLDER / "X.json").write_text("{}", encoding="utf-8")
-    stale = ["the block explorer's S.json", "the block explorer's X.json"]
-    assert explorer.write_data(tmp_path, made, check=True) == stale
-    assert path.read_text(encoding="utf-8") == wrong
-    assert explorer.write_data(tmp_path, made) == stale
-    assert path.read_text(encoding="utf-8") == right
-    assert not (tmp_path / explorer.FOLDER / "X.json").exists()
 
 
 def test_the_site_has_each_file_as_a_script():

@@ -205,26 +205,9 @@ def test_a_mixture_is_transformers_mixtral(padding):
     torch.testing.assert_close(2 * ours.auxiliary_loss().balance, loss, rtol=1e-5, atol=0)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"activation": "silu"}, "unknown activation 'silu'; did you mean 'swiglu'"),
-        ({"chosen": 5}, "must be from 1 to 4; got 5"),
-        ({"chosen": 0}, "must be from 1 to 4; got 0"),
-        (
-            {"inner_norm": lambda width: make_norm("batch", width)},
-            "inner norm must treat each token",
-        ),
-    ],
-)
-def test_a_mixture_refuses_nonsense(change, message):
-    with pytest.raises(ValueError, match=message):
-        MixtureOfExperts(**{"dim": 8, "hidden": 12, "activation": "swiglu", "experts": 4, **change})
-
-
-def test_a_pass_refuses_nonsense():
-    layer = MixtureOfExperts(8, 12, "swiglu", 4).double()
+def test_a_mixture_refuses_nonsense():
+    with pytest.raises(ValueError, match="unknown activation 'silu'; did you mean 'swiglu'"):
+        MixtureOfExperts(8, 12, "silu", 4)
+    layer = MixtureOfExperts(8, 12, "swiglu", 4)
     with pytest.raises(ValueError, match="but none was run; call"):
         layer.auxiliary_loss()
-    with pytest.raises(ValueError, match=r"bool of shape \(2, 5\).*got torch.bool of shape"):
-        layer(tokens(), Context(padding=PADDING[:, :3]))

@@ -38,7 +38,6 @@ STD = {
     "gpt2": (0.02, 0.02 / (2 * DEPTH) ** 0.5),
     "xavier": ((2 / (2 * DIM)) ** 0.5, (2 / (2 * DIM)) ** 0.5),
     "half-xavier": (0.5 * (2 / (2 * DIM)) ** 0.5, 0.5 * (2 / (2 * DIM)) ** 0.5),
-    "small": ((2 / (5 * DIM)) ** 0.5, (2 / (5 * DIM)) ** 0.5),
     "deepnorm": (DIM**-0.5, DIM**-0.5 * (8 * DEPTH) ** -0.25),
     "magneto": (DIM**-0.5, DIM**-0.5 * math.log(2 * DEPTH) ** 0.5),
     "b2t": ((DIM * DEPTH) ** -0.5, (DIM * DEPTH) ** -0.5),

@@ -63,17 +63,6 @@ def test_the_function_updates_as_the_module(shape):
     torch.testing.assert_close(y, module.eval()(x), rtol=1e-5, atol=1e-5)
 
 
-def test_one_step_stores_the_unbiased_variance_and_normalizes_with_the_biased_one():
-    x = torch.randn(5, 3, dtype=torch.float64)
-    module = norms.BatchNorm(3, dtype=torch.float64)
-    y = module(x)
-    stored = 0.9 * 1.0 + 0.1 * x.var(0, correction=0) * 5 / 4
-    torch.testing.assert_close(module.running_var, stored, rtol=1e-12, atol=0)
-    v = x.var(0, correction=0)
-    torch.testing.assert_close(y.var(0, correction=0), v / (v + 1e-5), rtol=1e-10, atol=0)
-    assert int(module.num_batches_tracked) == 1
-
-
 @each(options=OPTIONS)
 def test_on_the_last_axis_batch_and_time_are_pooled(options):
     last = norms.BatchNorm(6, channel_axis=-1, **options)

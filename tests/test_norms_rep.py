@@ -51,15 +51,14 @@ def test_rep_batch_norm_is_batch_norm_plus_the_skip():
 # --- the schedule ---
 
 
-@each(schedule=[(1, 0), (4, 0), (5, 3)])
-def test_the_share_of_layer_norm_falls_linearly_over_training_calls(schedule):
-    steps, warm = schedule
-    norm = norms.PRepBatchNorm(DIM, steps=steps, warm=warm)
+@each(steps=[1, 4])
+def test_the_share_of_layer_norm_falls_linearly_over_training_calls(steps):
+    norm = norms.PRepBatchNorm(DIM, steps=steps)
     shares = []
-    for _ in range(warm + steps + 2):
+    for _ in range(steps + 2):
         shares.append(norm.share)
         norm(torch.randn(4, DIM))
-    expected = [1.0] * warm + [(steps - k) / steps for k in range(steps)] + [0.0, 0.0]
+    expected = [(steps - k) / steps for k in range(steps)] + [0.0, 0.0]
     assert shares == pytest.approx(expected, abs=1e-12)
 
 
@@ -76,16 +75,6 @@ def test_each_call_blends_by_the_share_before_it():
     # all calls feed the running statistics, the first too, in which BatchNorm has no share
     for name, value in rep.state_dict().items():
         torch.testing.assert_close(norm.rep.state_dict()[name], value)
-
-
-def test_while_warm_the_batch_branch_does_not_run():
-    norm = norms.PRepBatchNorm(DIM, warm=2)
-    x = torch.randn(5, DIM)
-    for _ in range(2):
-        assert torch.equal(norm(x), norm.layer(x))
-    assert int(norm.rep.num_batches_tracked) == 0
-    norm(x)
-    assert int(norm.rep.num_batches_tracked) == 1
 
 
 def test_evaluation_is_the_batch_branch_alone_however_large_the_share():
@@ -151,7 +140,6 @@ FOLD_MISUSES = {
         lambda: norms.fold(made("rep").eval(), nn.Linear(5, 2)), ValueError,
         "12 features, got one of 5"),
     "no steps": (lambda: norms.PRepBatchNorm(DIM, steps=0), ValueError, "steps >= 1"),
-    "cold": (lambda: norms.PRepBatchNorm(DIM, warm=-1), ValueError, "warm >= 0"),
 }  # fmt: skip
 
 

@@ -1,17 +1,11 @@
-"""Norms agree with other people's, with the same weights.
-
-`python tests/peers_table.py` prints the table of largest differences that these tests bound.
-"""
+"""Norms agree with other people's, with the same weights."""
 
 import torch
-import torch.nn.functional as F
 from cases import CASES
 from each import each
-from peers import peer, show
-from peers_norms import DIM, DTYPES, PARITY, PEERLESS, measure, table
+from peers_norms import DIM, DTYPES, PARITY, PEERLESS, measure
 
 from labkit.norms import NORMS, facts
-from labkit.norms.fix_norm import FixNorm
 
 ROWS = {row.name: row for row in PARITY}
 
@@ -34,10 +28,6 @@ def test_a_peer_agrees_but_for_roundings(name, dtype):
         assert found.forward <= 2.0**-7
 
 
-def test_the_table_has_a_line_for_every_peer_and_dtype():
-    assert show(table()).count("\n") == len(PARITY) * len(DTYPES)
-
-
 # Peers that compute in float64 when asked to.
 WIDE = [name for name, row in ROWS.items() if row.package != "transformers"]
 
@@ -48,13 +38,3 @@ def test_a_peer_agrees_in_float64(name):
     # weights are drawn in float32; ScaleNorm's g is divided by sqrt(d) there, the others copied
     tolerance = 1e-6 if ROWS[name].scale else 1e-14 * DIM
     assert found.forward < tolerance and found.gradient < 10 * tolerance
-
-
-def test_unit_embeddings_are_those_of_x_transformers_times_sqrt_d():
-    """FixNorm's paper multiplies the unit rows by sqrt(d); x-transformers returns unit rows."""
-    theirs = peer("x_transformers.x_transformers").TokenEmbedding(DIM, 11, l2norm_embed=True)
-    ours = FixNorm(11, DIM)
-    ours.weight.data = theirs.emb.weight.data.clone()
-    tokens = torch.arange(11)
-    torch.testing.assert_close(ours(tokens), DIM**0.5 * theirs(tokens), rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(ours.unit_rows(), F.normalize(theirs.emb.weight), rtol=1e-6, atol=0)

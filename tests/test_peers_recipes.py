@@ -1,7 +1,4 @@
-"""Recipes agree with other people's models, with the same weights, forward and gradients.
-
-`python tests/peers_table.py` prints the table of largest differences.
-"""
+"""Recipes agree with other people's models, with the same weights, forward and gradients."""
 
 import pytest
 from peers import distance

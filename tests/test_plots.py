@@ -11,7 +11,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from each import each
+from each import each, some_quick
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from PIL import Image, ImageColor
@@ -73,7 +73,6 @@ PICTURES = {
         },
         xlabel="step",
         log=["share"],
-        reference={"loss": {"chance": 3.0}},
         caption="Two quantities, one axis.",
     ),
     "histograms": lambda: plots.histograms(
@@ -145,11 +144,6 @@ PICTURES = {
 each_picture = each(name=PICTURES)
 
 
-def few_quick(names, *quick):
-    """Parametrize over all names; all but `quick` are slow tests."""
-    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
-
-
 @cache
 def drawn(name):
     """Draw each picture once for all tests that only read it."""
@@ -208,7 +202,7 @@ def test_two_hues_stay_two_in_a_png():
     assert {ImageColor.getrgb(choose_look(arm).colour) for arm in arms} <= colours
 
 
-@pytest.mark.parametrize("name", few_quick(PICTURES, "curves", "axes_cube"))
+@pytest.mark.parametrize("name", some_quick(PICTURES, "curves", "axes_cube"))
 def test_the_same_numbers_make_the_same_bytes_whatever_a_readers_settings(name):
     plain = PICTURES[
         name
@@ -287,7 +281,7 @@ def test_data_are_thinned_and_a_divergence_is_none():
     plt.close("all")
 
 
-@pytest.mark.parametrize("ending", few_quick(["png", "svg", "pdf"], "svg"))
+@pytest.mark.parametrize("ending", some_quick(["png", "svg", "pdf"], "svg"))
 def test_a_saved_figure_is_the_same_each_time(tmp_path, ending):
     first, second = (accuracy().save(tmp_path / f"{i}.{ending}").read_bytes() for i in "ab")
     assert first == second and len(first) > 1000
@@ -461,7 +455,7 @@ def test_unusual_but_honest_input_is_drawn():
     assert plots.grid_map(same, **GRID).png()
     assert plots.grid_map({(1, 1): None}, **GRID).png()
     depths = {"pre": np.ones((2, 4)), "post": [[1, 2], [3, 4, 5]]}
-    assert plots.by_depth(depths, ylabel="y", caption="c", relative=True, logy=True).png()
+    assert plots.by_depth(depths, ylabel="y", caption="c", logy=True).png()
     lines = plots.by_depth(depths, ylabel="y", caption="c", xlabel="block (0: text)", start=0)
     assert "y by block for" in lines.alt and "post rises from 2 at block 0" in lines.alt
     many = {f"arm {i}": {1: [i], 2: [i / 2]} for i in range(14)}
@@ -654,7 +648,7 @@ def test_a_drawing_takes_its_colours_from_the_page_and_its_text_is_text():
     assert drawn("curves").svg() == svg
 
 
-@pytest.mark.parametrize("name", few_quick(PICTURES, "panels"))
+@pytest.mark.parametrize("name", some_quick(PICTURES, "panels"))
 def test_a_drawing_keeps_the_names_that_it_asks_for_and_no_other(name):
     svg = drawn(name).svg()
     asked = set(re.findall(r'(?:href="|url\()#([^")]+)', svg))

@@ -20,7 +20,7 @@ from labkit.experiments.engines.on_ray import OnRay
 from labkit.experiments.records import from_row
 from labkit.experiments.store import Store
 from labkit.model.vision import MLPConfig
-from tests.ray_cluster import Cluster
+from tests.ray_cluster import Cluster, cluster
 
 TINY = Run(MLPConfig(width=8, depth=1), Digits(batch=16), TrainConfig(steps=3, lr=0.01))
 RUNS = [replace(TINY, seed=seed) for seed in range(6)]
@@ -86,6 +86,21 @@ def test_other_code_on_a_node_is_refused():
 
 
 # --- on a cluster of two nodes ---
+
+
+@pytest.fixture(scope="module")
+def ray_cluster(tmp_path_factory):
+    """Start two Ray nodes on this machine, once for all tests that need them."""
+    with cluster(tmp_path_factory.mktemp("cluster")) as found:
+        yield found
+
+
+@pytest.fixture
+def no_ray():
+    """Disconnect from Ray, whatever the last test did."""
+    import ray
+
+    ray.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +224,7 @@ engine.close()
 
 @pytest.mark.slow
 def test_a_cluster_that_shares_no_files_is_sent_labkit_and_sends_records(
-    two_nodes: Cluster, tmp_path
+    ray_cluster: Cluster, no_ray, tmp_path
 ):
     driver = tmp_path / "driver"
     shutil.copytree(HERE / "labkit", driver / "code" / "labkit")
@@ -217,7 +232,7 @@ def test_a_cluster_that_shares_no_files_is_sent_labkit_and_sends_records(
     training = driver / "code" / "labkit" / "training.py"
     training.write_text(training.read_text() + "\nA_LINE_OF_ITS_OWN = True\n")
     done = subprocess.run(
-        [sys.executable, "-c", ALIEN, two_nodes.address, json.dumps([r.to_dict() for r in RUNS])],
+        [sys.executable, "-c", ALIEN, ray_cluster.address, json.dumps([r.to_dict() for r in RUNS])],
         cwd=driver,
         env={**os.environ, "PYTHONPATH": "/proc/self/cwd/code"},
         capture_output=True,
@@ -227,7 +242,7 @@ def test_a_cluster_that_shares_no_files_is_sent_labkit_and_sends_records(
     rows = [json.loads(p.read_text()) for p in (driver / "book/.labkit/runs").glob("*.json")]
     losses = {row["run"]["seed"]: from_row(row).losses for row in rows}
     assert losses == {run.seed: execute_run(run).losses for run in RUNS}
-    assert not list(two_nodes.folder.rglob("*.json")), "a node kept what is the driver's"
+    assert not list(ray_cluster.folder.rglob("*.json")), "a node kept what is the driver's"
 
 
 @QUIET

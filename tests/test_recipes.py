@@ -90,7 +90,7 @@ STEPS = sorted(
 
 @each(kind=STEPS)
 def test_the_equation_that_is_shown_is_the_one_that_runs(kind):
-    place = Place("feed-forward", block=2, sublayer=5, decoder=4, dim=8)
+    place = Place("feed-forward", block=2, decoder=4, dim=8)
     step = rough(kind(lambda: nn.LayerNorm(8), nn.Linear(8, 8), place).double())
     x, entry = torch.randn(2, 3, 5, 8, dtype=torch.float64)
     letters = dict(zip("NML", (getattr(step, name) for name in step.norms), strict=False))

@@ -15,7 +15,7 @@ from labkit.model.stacks import (
     signal,
 )
 from labkit.norms import BatchNorm
-from labkit.placements import Place, Step
+from labkit.placements import Place
 
 IMAGES = torch.randn(32, 1, 8, 8, generator=torch.Generator().manual_seed(0))
 
@@ -41,14 +41,6 @@ def test_a_plain_step_is_matrix_norm_rectifier_twice():
         y = (y - y.mean(0)) / (y.var(0, correction=0) + 1e-5).sqrt()
         x = y.relu()
     assert torch.allclose(matrices(net)[3](x), net(IMAGES), atol=1e-5)
-
-
-def test_a_residual_branch_whose_last_matrix_is_zero_changes_nothing():
-    net = StackConfig("none", depth=8).build()
-    for step in (part for part in net if isinstance(part, Step)):
-        nn.init.zeros_(step.sublayer.get_submodule("last").get_parameter("weight"))
-    ends = signal(net, IMAGES)
-    assert torch.equal(ends[0], ends[-1])
 
 
 def test_a_gradient_is_followed_down_to_what_the_first_matrix_puts_out():
@@ -114,17 +106,6 @@ def make_shortcut(name, dim=8):
     return STEPS[name](lambda: nn.LayerNorm(dim), branch, Place(dim=dim)).double()
 
 
-@each(name=["shortcut-gate", "exclusive-gate"])
-def test_an_open_gate_leaves_the_shortcut_and_a_closed_one_takes_it_away(name):
-    step, x = make_shortcut(name), torch.randn(4, 8).double().abs()
-    write = step.norm(step.sublayer(x))
-    nn.init.constant_(step.bias, -100.0)
-    open_ = (x + (write if name == "shortcut-gate" else 0)).clamp(min=0)
-    assert torch.allclose(step(x), open_)
-    nn.init.constant_(step.bias, 100.0)
-    assert torch.allclose(step(x), write.clamp(min=0))
-
-
 def test_a_dropped_shortcut_keeps_half_of_the_stream_twice_as_large_and_all_of_the_branch():
     step, x = make_shortcut("dropped", 512), torch.ones(64, 512).double()
     nn.init.zeros_(step.norm.weight)  # nothing is written
@@ -133,14 +114,6 @@ def test_a_dropped_shortcut_keeps_half_of_the_stream_twice_as_large_and_all_of_t
     assert 0.45 < (came > 0).float().mean() < 0.55
     step.eval()
     assert torch.equal(step(x), x)
-
-
-def test_a_halved_shortcut_carries_two_to_the_minus_steps():
-    step, x = make_shortcut("halved"), torch.ones(2, 8).double()
-    nn.init.zeros_(step.norm.weight)
-    for _ in range(5):
-        x = step(x)
-    assert torch.allclose(x, torch.full_like(x, 2.0**-5))
 
 
 def test_a_projected_shortcut_keeps_the_mean_square_of_what_a_rectifier_puts_out():

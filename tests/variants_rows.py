@@ -439,7 +439,7 @@ PARTIAL_RIGHT = {
 }  # fmt: skip
 
 
-# --- scale norm, L2 norm, fix norm: the length divides, and eps is the least one ---
+# --- scale norm, L2 norm: the length divides, and eps is the least one ---
 
 
 def at_least(n, e):
@@ -473,7 +473,7 @@ GainForEach = gain_class(lambda x, w, e: (w * F.normalize(wide(x), dim=-1, eps=1
 
 
 def of_length(**settings):
-    """List the mistakes common to the three norms."""
+    """List the mistakes common to both norms."""
     centring = lengths(lambda x, p: length(centred(x)), centre=centred, **settings)
     return {**vary(partial(lengths, **settings), **ON_LENGTHS),
             "centred": (centring, "the mean is subtracted")}  # fmt: skip
@@ -504,11 +504,6 @@ class Temperature(nn.Module):
         return lengths()(x, self.temperature, None, self.eps)
 
 
-class UnitEmbedding(nn.Embedding):
-    def forward(self, input):
-        return lengths()(super().forward(input)) * math.sqrt(self.embedding_dim)
-
-
 scale, l2 = partial(lengths, free=root_of_dim), partial(lengths, eps=1e-12)
 SCALE_WRONG = {
     **of_length(free=root_of_dim), **vary(scale, affine=GAINS),
@@ -521,10 +516,7 @@ L2_WRONG = {
     "√d": (l2(free=root_of_dim), "√d multiplies where no gain"),
     "a gain for each feature": (GainForEach, "one number for all features"),
 }  # fmt: skip
-FIX_WRONG = of_length() | {"√d": (lengths(free=root_of_dim), "√d multiplies")}
 SCALE_RIGHT = {"in float64": scale(widen=double),
                "a class": Scale, "made": Scale(10, 1e-3), "from pieces": scale()}  # fmt: skip
 L2_RIGHT = {"in float64": l2(widen=double),
             "a class": Temperature, "made": Temperature(10), "from pieces": l2()}  # fmt: skip
-FIX_RIGHT = {"an embedding": UnitEmbedding, "an embedding, made": UnitEmbedding(50, 8),
-             "from pieces": lengths()}  # fmt: skip

@@ -13,7 +13,7 @@ value, s for x and r for the residual: read x and residual, write y and h (2s + 
 dy, dh and h, write dz (2s + 2r backward; one more write if the two dtypes differ).
 
 `sum_norm` is more general, h = alpha · residual + x with dresidual = alpha · dz, for `deep_norm`.
-Formulas: `labkit.placements.add_rms_norm`, `add_layer_norm`.
+Formulas: `normkernels.formulas.add_rms_norm`, `add_layer_norm`.
 """
 
 import torch

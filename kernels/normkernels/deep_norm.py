@@ -5,7 +5,7 @@ dz goes to the branch unchanged and to the skip multiplied by α. Bytes per valu
 write the sum and y (4s forward); read dy and the sum, write dbranch and dx (4s backward).
 
 The kernel is `add_norm`'s, whose residual is the skip. Source: Wang et al. 2022, arXiv 2203.00555.
-Formula: `labkit.placements.deep_norm`.
+Formula: `normkernels.formulas.deep_norm`.
 """
 
 from torch import Tensor

@@ -11,9 +11,9 @@ what breaks no law, such as float64 inputs that are computed in float32.
 
 Every check takes a function, a module or a module's class. `eps` (or `p`, `bound`) is the expected
 value if it cannot be passed; without it the default must be the documented one, or the attribute of
-the class or module. `seed` selects the random inputs. `CHECKS` maps the keys of labkit.norms.NORMS
-to the checks, and each key is a name here too: check.rms_llama, check.dyt, … Norms without their
-own laws are checked against the laws of every norm: check.any_norm.
+the class or module. `seed` selects the random inputs. rms_llama, rms_gemma, rms_t5 and rms_outside
+are rms_norm with that variant. Norms without their own laws are checked against the laws of every
+norm: check.any_norm.
 
 Modules: specs.py describes each norm; formula.py has the formula with its settings, and mistakes.py
 changes one setting per mistake. subject.py calls the submitted code; exam.py draws inputs, compares
@@ -24,9 +24,8 @@ function.py check answers to exercises; compare.py and calls.py also run in the 
 cases of tasks.py.
 """
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from labkit.check import specs
 from labkit.check.answer import answer
@@ -38,10 +37,10 @@ from labkit.check.run import Implementation, hold
 from labkit.system.unknown import explain_unknown
 
 __all__ = [
-    "CHECKS", "Law", "Report", "annotated_layer_norm", "answer", "any_norm", "batch_norm",
-    "block", "bounded_tanh", "dynamic_erf", "dynamic_tanh", "fix_norm", "function", "group_norm",
-    "identity", "instance_norm", "l2_norm", "layer_norm", "partial_rms_norm", "power_norm",
-    "rep_batch_norm", "rms_norm", "scale_norm",
+    "Law", "Report", "annotated_layer_norm", "answer", "any_norm", "batch_norm", "block",
+    "bounded_tanh", "dynamic_erf", "dynamic_tanh", "function", "group_norm", "identity",
+    "instance_norm", "l2_norm", "layer_norm", "partial_rms_norm", "power_norm", "rep_batch_norm",
+    "rms_norm", "scale_norm",
 ]  # fmt: skip
 
 Eps = float | None
@@ -116,11 +115,6 @@ def l2_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
     return hold(specs.L2, given, {"eps": eps}, seed)
 
 
-def fix_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
-    """Check a fix norm: (x, eps=1e-5), or an embedding (times √d at each lookup)."""
-    return hold(specs.FIX, given, {"eps": eps}, seed)
-
-
 def power_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
     """Check a power norm of one batch, PN-V: (x, weight=None, bias=None, eps=1e-5, mask=None)."""
     return hold(specs.POWER, given, {"eps": eps}, seed)
@@ -152,17 +146,5 @@ def identity(given: Implementation, *, seed: int = 0) -> Report:
     return hold(specs.IDENTITY, given, {}, seed)
 
 
-layer, annotated_layer, batch, group = layer_norm, annotated_layer_norm, batch_norm, group_norm
-instance, scale, l2, power = instance_norm, scale_norm, l2_norm, power_norm
-rms, partial_rms, rep_batch = rms_norm, partial_rms_norm, rep_batch_norm
 rms_llama, rms_gemma = partial(rms_norm, variant="llama"), partial(rms_norm, variant="gemma")
 rms_t5, rms_outside = partial(rms_norm, variant="t5"), partial(rms_norm, variant="outside")
-dyt, derf, bhyt, none = dynamic_tanh, dynamic_erf, bounded_tanh, identity
-
-CHECKS: dict[str, Callable[..., Any]] = {
-    "batch": batch, "layer": layer, "annotated-layer": annotated_layer, "rms": rms,
-    "rms-llama": rms_llama, "rms-gemma": rms_gemma, "rms-t5": rms_t5, "rms-outside": rms_outside,
-    "partial-rms": partial_rms, "instance": instance, "group": group, "scale": scale, "l2": l2,
-    "power": power, "rep-batch": rep_batch, "dyt": dyt, "derf": derf,
-    "bhyt": bhyt, "none": none,
-}  # fmt: skip

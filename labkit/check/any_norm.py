@@ -20,6 +20,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from labkit.check import run
+from labkit.check.block_subject import Called
 from labkit.check.case import Broken
 from labkit.check.precision import LOST, PROMOTES
 from labkit.check.report import Law, Report
@@ -56,18 +57,6 @@ def any_norm(given: AnyNorm, formula: Formula | None = None, *, seed: int = 0) -
 # --- the submitted code ---
 
 
-class Plain(nn.Module):
-    """A function of x as a module without parameters."""
-
-    def __init__(self, function: Callable[..., Any]):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: Tensor) -> Any:
-        """Call the function."""
-        return self.function(x)
-
-
 def _read_maker(given: AnyNorm) -> Make:
     """Return a function that makes the module for a given dim."""
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".py")):
@@ -95,7 +84,7 @@ def _read_maker(given: AnyNorm) -> Make:
         return given
     if (came := given(torch.ones(2, DIM))) is None or came is ...:
         raise Broken(f"your code returned {came}: not answered yet?")
-    return lambda dim: Plain(given)
+    return lambda dim: Called(given)
 
 
 def _load_module(path: Path) -> Make:

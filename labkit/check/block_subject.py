@@ -160,7 +160,7 @@ class FunctionSubject(Subject):
     def _make_step(self, side: str) -> Any:
         half = SIDES.index(side)
         kind = (self.placement.attention, self.placement.feed_forward)[half]
-        place = Place(side, "decoder", self.index, 2 * self.index + half, 0, self.depth, DIM)
+        place = Place(side, "decoder", self.index, 0, self.depth, DIM)
         step = kind(self._make_norm, read_text(SUBLAYERS[side]), place)
         for p in step.parameters():  # the step's own factors
             p.data = (0.5 + self.draw_normal(*p.shape).abs()) * (0.4 if self.row.sphere else 1.0)

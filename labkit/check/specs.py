@@ -139,8 +139,6 @@ L2 = Norm(
     {"eps": (1e-12,)},
     {"weight": ("temperature", "tau", "t")},
 )
-FIX = Norm("fix_norm", _LENGTH, ("eps",), {})
-FIX_EMBEDDING = replace(FIX, formula=replace(_LENGTH, unset_gain="root of d"), rounds="freely")
 POWER = Norm(
     "power_norm",
     Formula(centre="none", pool="all but the last"),

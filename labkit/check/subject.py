@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from labkit.check.case import Broken, told
-from labkit.check.specs import FIX_EMBEDDING, Norm, Shape
+from labkit.check.specs import Norm, Shape
 
 ALIASES = {
     "weight": ("weight", "gamma", "gain", "scale", "g", "w", "a_2", "alpha"),
@@ -47,9 +47,11 @@ def names_of(role: str, norm: Norm) -> tuple[str, ...]:
     return (*own, *(n for n in ALIASES.get(role, ()) if n not in taken))
 
 
-def is_module(handed: Any, kind: type[nn.Module] = nn.Module) -> bool:
+def is_module(handed: Any) -> bool:
     """Return whether a module or a module's class was submitted."""
-    return isinstance(handed, kind) or (isinstance(handed, type) and issubclass(handed, kind))
+    return isinstance(handed, nn.Module) or (
+        isinstance(handed, type) and issubclass(handed, nn.Module)
+    )
 
 
 def makes_modules(handed: Any, dim: int) -> bool:
@@ -66,8 +68,6 @@ def makes_modules(handed: Any, dim: int) -> bool:
 
 def read_subject(handed: Any, norm: Norm, given: Mapping[str, float]) -> "Subject":
     """Choose the class that calls the submitted code."""
-    if norm.name == "fix_norm" and is_module(handed, nn.Embedding):
-        return _wrap_embedding(handed, given)
     if is_module(handed):
         return Module(handed, norm, given)
     return Function(handed, norm, given)
@@ -198,26 +198,6 @@ class FunctionRunner:
         if role in ("running_mean", "running_var"):
             return torch.full((self.dim,), float(role == "running_var"), dtype=x.dtype)
         return {"momentum": 0.1, "num_groups": 1}.get(role)
-
-
-def _wrap_embedding(handed: Any, given: Mapping[str, float]) -> Function:
-    """Wrap an embedding as a function of its table, whose rows are normalized at each lookup."""
-    is_class = isinstance(handed, type)
-    takes = list_arguments(handed) if is_class else {}
-    name = next((n for n in names_of("eps", FIX_EMBEDDING) if n in takes), "")
-
-    def look_up(x: Tensor, **settings: Any) -> Any:
-        rows = x.reshape(-1, x.shape[-1])
-        named = {name: settings["eps"]} if settings else {}
-        module = handed(*rows.shape, **named) if is_class else handed
-        ids = torch.arange(len(rows)).reshape(x.shape[:-1])
-        return torch.func.functional_call(module, {"weight": rows}, (ids,))
-
-    own = None if is_class else getattr(handed, "eps", None)
-    subject = Function(look_up, FIX_EMBEDDING, {**({} if own is None else {"eps": own}), **given})
-    subject.sets = subject.sets if name else frozenset()
-    subject.dim = None if is_class else handed.embedding_dim
-    return subject
 
 
 class Module:

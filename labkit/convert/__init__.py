@@ -9,5 +9,4 @@ check everything before they change the model, so that an error changes nothing.
 """
 
 from labkit.convert.fold import fold_norms
-from labkit.convert.record import Conversion, Left, Swapped
 from labkit.convert.swap import convert

@@ -21,8 +21,8 @@ class Block(nn.Module):
         kinds = ["attention", *(["cross-attention"] if crossed else []), "feed-forward"]
         depth = encoder if stack == "encoder" else decoder
         placement, space = recipe(config.recipe).placement(block, depth), space_of(config.recipe)
-        for i, kind in enumerate(kinds):
-            place = Place(kind, stack, block, block * len(kinds) + i, encoder, decoder, config.dim)
+        for kind in kinds:
+            place = Place(kind, stack, block, encoder, decoder, config.dim)
             if kind == "feed-forward":
                 step, sublayer = placement.feed_forward, space.make_feed_forward(config)
             else:

@@ -12,6 +12,7 @@ the benefit of attention. `constants` replace those of DeepNorm's paper.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -93,15 +94,9 @@ class DepartedTransformer(Transformer):
         if self.told:
             self.register_buffer("bias", torch.tensor(config.bias), persistent=False)
 
-    def forward(
-        self,
-        tokens: Tensor,
-        source: Tensor | None = None,
-        padding: Tensor | None = None,
-        source_padding: Tensor | None = None,
-    ) -> Tensor:
+    def forward(self, *inputs: Any, **named: Any) -> Tensor:
         """Add the given bias to the logits, if there is one."""
-        logits = super().forward(tokens, source, padding, source_padding)
+        logits = super().forward(*inputs, **named)
         return logits + self.get_buffer("bias") if self.told else logits
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from labkit.context import Context, apply_norm
@@ -86,21 +86,11 @@ class MixtureOfExperts(nn.Module):
         inner_norm: Callable[[int], nn.Module] | None = None,
     ):
         super().__init__()
-        if not 1 <= chosen <= experts:
-            raise ValueError(
-                f"chosen, the number of experts per token, must be from 1 to {experts}; got "
-                f"{chosen}"
-            )
         self.chosen = chosen
         self.router = nn.Linear(dim, experts, bias=False)
         self.experts = nn.ModuleList(
             FeedForward(dim, hidden, activation, inner_norm) for _ in range(experts)
         )
-        if any(getattr(module, "takes_mask", False) for module in self.experts.modules()):
-            raise ValueError(
-                "an expert's inner norm must treat each token separately, because an expert "
-                "receives different tokens in every batch; choose another one, such as rms"
-            )
         self._loss: AuxiliaryLoss | None = None
 
     def forward(
@@ -108,11 +98,7 @@ class MixtureOfExperts(nn.Module):
     ) -> Float[Tensor, "*leading dim"]:
         """Route each real token, run every expert once on its tokens, add the weighted outputs."""
         flat = x.reshape(-1, x.shape[-1])
-        real = (
-            None
-            if context is None or context.padding is None
-            else _flatten_padding(context.padding, x)
-        )
+        real = None if context is None or context.padding is None else context.padding.flatten()
         tokens = flat if real is None else flat[real]
         weights, indices = self.route_tokens(tokens)
         expert, order = indices.flatten().sort(stable=True)
@@ -151,15 +137,6 @@ class MixtureOfExperts(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         # A copy or a file cannot hold the graph of a loss.
         return {**self.__dict__, "_loss": None}
-
-
-def _flatten_padding(padding: Tensor, x: Tensor) -> Bool[Tensor, " token"]:
-    if padding.dtype != torch.bool or padding.shape != x.shape[:-1]:
-        raise ValueError(
-            f"padding must be bool of shape {tuple(x.shape[:-1])}, True where a token is real, "
-            f"got {padding.dtype} of shape {tuple(padding.shape)}"
-        )
-    return padding.flatten()
 
 
 def _compute_losses(

@@ -9,14 +9,13 @@ gains start at 1 and shifts at 0 as their norms make them.
     gpt2          every matrix N(0, 0.02²); output matrices ÷ sqrt(2 · depth)
     xavier        every matrix N(0, 2/(fan_in + fan_out)): Xavier with gain 1
     half-xavier   Xavier with gain 1/2
-    small         attention N(0, 2/(5 dim)), the rest Xavier; the former is that of `normal`
     deepnorm      Xavier; gain β for value, attention output and feed-forward
     magneto       Xavier; gain sqrt(ln 2N) for the same: Sub-LN's rule
     b2t           Xavier; gain depth^(−1/2) for every matrix, as B2T's code has it
 
 Sources: Xavier: Glorot and Bengio 2010; gpt2: Radford et al. 2019; normal, megatron and
-depth-scaled: as in the HybridNorm paper, arXiv 2503.04598, and its code; small: Nguyen and
-Salazar 2019, arXiv 1910.05895; deepnorm: arXiv 2203.00555; magneto: arXiv 2210.06423.
+depth-scaled: as in the HybridNorm paper, arXiv 2503.04598, and its code; deepnorm: arXiv
+2203.00555; magneto: arXiv 2210.06423.
 """
 
 import math
@@ -27,7 +26,6 @@ import torch
 from torch import Tensor, nn
 
 from labkit.placements.scaled import deepnorm_constants
-from labkit.system.unknown import explain_unknown
 
 # The matrices that write to the residual stream, by the last part of their name.
 OUTPUTS = ("out", "down")
@@ -102,13 +100,6 @@ def _half_xavier(weight: Tensor, matrix: Matrix) -> None:
     nn.init.xavier_normal_(weight, gain=0.5)
 
 
-def _draw_small(weight: Tensor, matrix: Matrix) -> None:
-    if matrix.name in ATTENTION:
-        nn.init.normal_(weight, std=(2 / (5 * matrix.dim)) ** 0.5)
-    else:
-        nn.init.xavier_normal_(weight)
-
-
 def _draw_deepnorm(weight: Tensor, matrix: Matrix) -> None:
     gain = 1.0
     if matrix.name in _SCALED:
@@ -146,7 +137,6 @@ INITS: dict[str, Callable[[Tensor, Matrix], None]] = {
     "gpt2": _draw_gpt2,
     "xavier": _draw_xavier,
     "half-xavier": _half_xavier,
-    "small": _draw_small,
     "deepnorm": _draw_deepnorm,
     "magneto": _draw_magneto,
     "b2t": _draw_b2t,
@@ -162,8 +152,6 @@ def initialize_model(
     A matrix under `blocks.<i>` belongs to layer i + 1 of the only stack, or of the decoder if there
     are two; one under `encoder.<i>` belongs to the encoder; any other counts as layer 1.
     """
-    if name not in INITS:
-        raise ValueError(explain_unknown("initialization", name, INITS))
     for path, module in model.named_modules():
         parts = path.split(".")
         inside = parts[0] in ("blocks", "encoder") and len(parts) > 1

@@ -21,14 +21,13 @@ from labkit.norms.batch_norm import BatchNorm, batch_norm
 from labkit.norms.bounded_tanh import BoundedTanh, bounded_tanh
 from labkit.norms.dynamic_erf import DynamicErf, dynamic_erf
 from labkit.norms.dynamic_tanh import DynamicTanh, dynamic_tanh
-from labkit.norms.fix_norm import FixNorm, fix_norm
 from labkit.norms.group_norm import GroupNorm, group_norm
 from labkit.norms.instance_norm import InstanceNorm, instance_norm
 from labkit.norms.l2_norm import L2Norm, l2_norm
 from labkit.norms.layer_norm import LayerNorm, layer_norm
 from labkit.norms.partial_rms_norm import PartialRMSNorm, partial_rms_norm
 from labkit.norms.power_norm import PowerNorm, power_norm
-from labkit.norms.prep_batch_norm import PRepBatchNorm, layer_share
+from labkit.norms.prep_batch_norm import PRepBatchNorm
 from labkit.norms.rep_batch_norm import RepBatchNorm, fold, rep_batch_norm
 from labkit.norms.rms_norm import RMSNorm, rms_norm
 from labkit.norms.rms_variants import (

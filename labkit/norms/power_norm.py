@@ -19,6 +19,8 @@ from torch import Tensor, nn
 
 from labkit.norms._common import LastAxis, affine, at_least_float32, check_input, check_parameter
 
+DECAY = 0.9  # α, of φ and of the error e
+
 
 def power_norm(
     x: Float[Tensor, "*leading dim"],
@@ -60,10 +62,10 @@ class _PowerStep(torch.autograd.Function):
     """weight · x / forward_root + bias by rows, with PowerNorm's approximate backward pass."""
 
     @staticmethod
-    def forward(ctx, x, weight, bias, forward_root, batch_root, error, decay):  # pyright: ignore[reportIncompatibleMethodOverride]
+    def forward(ctx, x, weight, bias, forward_root, batch_root, error):  # pyright: ignore[reportIncompatibleMethodOverride]
         z = x / forward_root
         ctx.save_for_backward(z, weight, batch_root)
-        ctx.error, ctx.decay = error, decay
+        ctx.error = error
         return torch.addcmul(bias, z, weight)
 
     @staticmethod
@@ -71,9 +73,9 @@ class _PowerStep(torch.autograd.Function):
     def backward(ctx, dy):  # pyright: ignore[reportIncompatibleMethodOverride]
         z, weight, batch_root = ctx.saved_tensors
         # g̃ = weight · dy − (1 − α) e z
-        g = torch.addcmul(weight * dy, z, ctx.error.to(dy.dtype), value=ctx.decay - 1)
+        g = torch.addcmul(weight * dy, z, ctx.error.to(dy.dtype), value=DECAY - 1)
         ctx.error.add_((g * z).mean(dim=0).to(ctx.error.dtype))
-        return g.div_(batch_root), (dy * z).sum(dim=0), dy.sum(dim=0), *[None] * 4
+        return g.div_(batch_root), (dy * z).sum(dim=0), dy.sum(dim=0), *[None] * 3
 
 
 class PowerNorm(LastAxis):
@@ -96,8 +98,6 @@ class PowerNorm(LastAxis):
         dim: int,
         groups: int = 1,
         warmup: int = 10_000,
-        forward_decay: float = 0.9,
-        backward_decay: float = 0.9,
         eps: float = 1e-5,
         *,
         device=None,
@@ -108,11 +108,7 @@ class PowerNorm(LastAxis):
             raise ValueError(f"PowerNorm needs dim ({dim}) to be a multiple of groups ({groups})")
         if warmup < 0:
             raise ValueError(f"PowerNorm needs warmup >= 0, got {warmup}; the default is 10,000")
-        for role, decay in (("forward", forward_decay), ("backward", backward_decay)):
-            if not 0 <= decay <= 1:
-                raise ValueError(f"PowerNorm needs {role}_decay in [0, 1], got {decay}")
         self.groups, self.warmup = groups, warmup
-        self.forward_decay, self.backward_decay = forward_decay, backward_decay
         made = {"device": device, "dtype": dtype}
         self.weight = nn.Parameter(torch.ones(dim, **made))
         self.bias = nn.Parameter(torch.zeros(dim, **made))
@@ -142,12 +138,11 @@ class PowerNorm(LastAxis):
         root = batch_root if call <= self.warmup else (running + self.eps).sqrt()
         self._track(square, running, call)
         rows = wide.reshape(-1, self.dim)
-        decay = self.backward_decay
-        y = _PowerStep.apply(rows, weight, bias, root, batch_root, self.error, decay)
+        y = _PowerStep.apply(rows, weight, bias, root, batch_root, self.error)
         return y.view(x.shape).to(x.dtype)
 
     def _track(self, square: Tensor, running: Tensor, call: int) -> None:
         # During the warm-up one call updates φ twice, as in the authors' code.
         if call < self.warmup:
             running = torch.lerp(running, square, 1 / call)
-        self.running_square.copy_(torch.lerp(running, square, 1 - self.forward_decay))
+        self.running_square.copy_(torch.lerp(running, square, 1 - DECAY))

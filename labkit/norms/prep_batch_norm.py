@@ -4,10 +4,10 @@
 
 Three pitfalls of the published code, reproduced here. In evaluation the result is RepBN's only,
 however large λ still is: early validation is meaningless. The schedule counts training forward
-calls: accumulating gradients or recomputing activations makes it faster. And with warm=0 both
-branches run from the first training call, so that RepBN's running statistics are learned while λ is
-near 1; with warm > 0 RepBN, and so its statistics, starts only after the `warm` calls. Source: Guo
-et al. 2024 (SLAB), arXiv 2405.11582, and the authors' code.
+calls: accumulating gradients or recomputing activations makes it faster. And both branches run from
+the first training call, so that RepBN's running statistics are learned while λ is near 1. The
+authors' code can first run LayerNorm alone for some calls; this module cannot. Source: Guo et al.
+2024 (SLAB), arXiv 2405.11582, and the authors' code.
 """
 
 import torch
@@ -19,17 +19,11 @@ from labkit.norms.layer_norm import LayerNorm
 from labkit.norms.rep_batch_norm import RepBatchNorm
 
 
-def layer_share(calls: int, steps: int, warm: int = 0) -> float:
-    """Return λ after `calls` training calls: 1 during the warm ones, then down to 0 in `steps`."""
-    return min(1.0, max(0.0, (steps - (calls - warm)) / steps))
-
-
 class PRepBatchNorm(nn.Module):
     """PRepBN as a module: both branches, `layer` and `rep`, and the number of training `calls`.
 
     `steps` is the number of calls in which λ falls (the paper's code: 300,000 by default and in its
-    DeiT-S, 60,000 to 120,000 in models with linear attention), `warm` the number of calls of pure
-    LayerNorm before it, in which RepBN does not run.
+    DeiT-S, 60,000 to 120,000 in models with linear attention).
     """
 
     equation = "y = λ · LayerNorm(x) + (1 − λ) · (BatchNorm(x) + eta · x), λ from 1 to 0"
@@ -42,7 +36,6 @@ class PRepBatchNorm(nn.Module):
         self,
         dim: int,
         steps: int = 300_000,
-        warm: int = 0,
         eps: float = 1e-5,
         momentum: float | None = 0.1,
         channel_axis: int = 1,
@@ -51,11 +44,9 @@ class PRepBatchNorm(nn.Module):
         dtype=None,
     ):
         super().__init__()
-        if steps < 1 or warm < 0:
-            raise ValueError(
-                f"PRepBatchNorm needs steps >= 1 and warm >= 0, got steps={steps}, warm={warm}"
-            )
-        self.steps, self.warm = steps, warm
+        if steps < 1:
+            raise ValueError(f"PRepBatchNorm needs steps >= 1, got steps={steps}")
+        self.steps = steps
         self.layer = LayerNorm(dim, eps, device=device, dtype=dtype)
         self.rep = RepBatchNorm(
             dim, eps, momentum, channel_axis=channel_axis, device=device, dtype=dtype
@@ -70,11 +61,11 @@ class PRepBatchNorm(nn.Module):
     @property
     def share(self) -> float:
         """Return λ, LayerNorm's share of the next training call."""
-        return layer_share(int(self.calls), self.steps, self.warm)
+        return max(0.0, (self.steps - int(self.calls)) / self.steps)
 
     def extra_repr(self) -> str:
-        """Return the steps and warm calls, for printing."""
-        return f"steps={self.steps}, warm={self.warm}"
+        """Return the steps, for printing."""
+        return f"steps={self.steps}"
 
     def forward(self, x: Tensor, mask: Bool[Tensor, "batch *space"] | None = None) -> Tensor:
         """Blend the branches in training; use RepBN only in evaluation. Padding comes out as 0."""
@@ -86,11 +77,9 @@ class PRepBatchNorm(nn.Module):
     def _blend(self, x: Tensor) -> Tensor:
         if not self.training:
             return self.rep(x)
-        share, warming = self.share, int(self.calls) < self.warm
         wide = at_least_float32(x) if x.is_floating_point() else x
         layered = self._layered(wide)
-        # Not lerp with share 1: that would run RepBN, and update its statistics, in the warm calls.
-        y = layered if warming else torch.lerp(self.rep(wide), layered, share)
+        y = torch.lerp(self.rep(wide), layered, self.share)
         self.calls += 1
         return y.to(x.dtype)
 

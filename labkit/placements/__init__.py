@@ -20,7 +20,6 @@ from labkit.placements.slots import AT, parse_slots
 from labkit.placements.sphere import SphereStep
 from labkit.placements.step import Place, Step
 from labkit.placements.streams import BottomToTop, ResiDual
-from labkit.placements.sums import add_layer_norm, add_rms_norm, deep_norm
 from labkit.system.unknown import explain_unknown
 
 POST, PRE = Placement(PostNorm, PostNorm), Placement(PreNorm, PreNorm)

@@ -131,11 +131,6 @@ def is_placement(recipe: Recipe) -> bool:
     return build_recipe(read_slots(recipe)).content() == recipe.content()
 
 
-def name_slots(slots: Collection[str]) -> str:
-    """Return the name of the recipe with norms in these slots."""
-    return AT + ",".join(slot for slot in SLOTS if slot in slots)
-
-
 @cache
 def parse_slots(name: str) -> Recipe:
     """Make the recipe for a name such as at:q,k,v,middle.

@@ -21,7 +21,6 @@ class Place:
     kind: str = "feed-forward"  # attention, cross-attention or feed-forward
     stack: str = "decoder"  # its stack: encoder or decoder
     block: int = 0  # its block, from 0
-    sublayer: int = 0  # its place in the stack, from 0: attention and feed-forward are two
     encoder: int = 0  # blocks in the encoder; 0: there is none
     decoder: int = 1  # blocks in the decoder; 0: there is none
     dim: int = 1  # width of the stream
