@@ -383,7 +383,7 @@ exact(max((loss - again).abs(), (gradient - 3 * smaller).abs().max()), tolerance
 
 # %% [markdown]
 r"""
-## Implementation: you write it
+## Implementation: exercise 1
 
 **1 (in code, 5 minutes).** Write a step of ResNet v2. `norm` is the first norm of the branch, and `f` is the rest of the branch, without the first ReLU. You decide where `torch.relu` goes. No operation
 may act on the stream itself. The check compares your step with the paper's equation and, if they differ, tells you which block you have written.

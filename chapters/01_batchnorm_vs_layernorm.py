@@ -375,7 +375,7 @@ query: an average never exceeds all the numbers that it averages. On a sphere no
 ([Brody et al., 2023](https://arxiv.org/abs/2305.02582)). Exercise 4 asks for the proof. A head that projects to fewer dimensions can lose this property: appendix B counts
 [the keys that no query selects](B_batch.ipynb#keys-that-no-query-selects). The query $\mathbf 1$ is orthogonal to all keys, so it scores them alike, and attention returns the plain average of its value vectors.
 
-## Implementation: you write it
+## Implementation: exercise 1
 
 **1 (in code, 10 minutes).** Write BatchNorm with its running statistics. Channels are on axis 1, and position axes may follow. In training, use the batch's
 statistics and update the buffers in place. Otherwise use the buffers. Leave out gain and shift.

@@ -151,7 +151,7 @@ The last stream is the embedding plus a list of writes, all with weight one. No 
 layer must write its negative. Post-Norm's stream is a sum as well, but every later norm has divided the embedding and each write
 in it. Each placement has its price: a growing stream under Pre-Norm, and a **memory that fades** under Post-Norm.
 
-## Implementation
+## Implementation: exercise 1
 
 **1 (in code).** Write both blocks. `f` is the sublayer and `norm` is the norm. Both are functions. Return the new stream.
 """

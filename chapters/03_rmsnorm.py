@@ -170,7 +170,7 @@ exact(len(differ)).claim(
 r"""
 The subtraction removes one direction out of $d$: at width 4096, on average one part in 4096 of a random vector's energy. So it should cost little to keep that direction, unless tokens have a large component along it. Remember that exception.
 
-### Your turn
+### Exercise 1
 
 **1 (in code, 10 minutes).** Write RMSNorm. Its one line contains three decisions: the squares of half-precision
 numbers are summed in float32 (float64 stays float64), $\epsilon$ is added under the root, and the result is rounded

@@ -379,7 +379,7 @@ exact(np.mean(turned["decay, small initial norm"][-500:]), tolerance=1e-3).claim
 r"""
 So for a matrix followed by a norm, weight decay is a second learning rate in disguise. Without decay, the angle of a step of $W_q$ and $W_k$ (their *effective learning rate*) shrinks as training goes on. The runs below have no weight decay, except those of variant W (a decay of 0.1 on matrices).
 
-## Implementation: you write it
+## Implementation: exercise 1
 
 **1 (in code).** Write the logits of one head with QK-Norm in the order of Qwen 3: RMSNorm, gain, rotation, scale (division by $\sqrt{d_k}$). You get `q`
 and `k` of shape (time, d_k), two gains of shape (d_k,), and angles of shape (time, d_k/2). Channel $i$ turns together with

@@ -276,7 +276,7 @@ exact(max(abs(total - 1) for total in sums), tolerance=1e-12).claim(
 )
 # %% [markdown]
 r"""
-## Implementation: you write it
+## Implementation: exercises 1 and 2
 
 **1 (in code, 5 minutes).** Write a *step*, the function that one sublayer of a decoder without an encoder applies to the stream: `x` is the stream, `f` the sublayer, `norm` the norm, and `depth` the number of
 blocks. The check compares your step with the equation, also at other depths.

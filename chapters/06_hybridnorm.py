@@ -299,7 +299,7 @@ So we predict: if small embeddings raise the loss at all, the losses of Pre-Norm
 
 # %% [markdown]
 r"""
-## Implementation
+## Implementation: exercise 1
 
 **1 (in code).** Write HybridNorm's block as a function of the stream. `attention` is attention with its norms inside, `feed_forward` is the other
 sublayer, and `norm` is the one norm on the stream.

@@ -336,7 +336,7 @@ exact(away.square().mean().sqrt() / 0.1).claim(
 
 # %% [markdown]
 r"""
-## Implementation: you write it
+## Implementation: exercise 1
 
 **1 (in code, 5 minutes).** Write DyT. The check compares it with the formula in double precision, and names the usual mistakes.
 """

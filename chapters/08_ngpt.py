@@ -273,7 +273,7 @@ exact(off, tolerance=0.005).claim(
 r"""
 *Where* a scale is applied matters for its speed, too. We multiply both queries and keys by $s_{qk}$. Code that multiplies only the queries computes the same function if its scale is $s_{qk}^2$, but Adam changes that scale at a different speed.
 
-## Implementation: you write it
+## Implementation: exercise 1
 
 **1 (in code).** Write the step: `h` is the stream of length 1, `f` the sublayer, and `alpha` the learned vector, with entries of either sign.
 """

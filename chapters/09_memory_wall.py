@@ -223,7 +223,7 @@ $\nabla_x = \tfrac1r\big(u - \bar u - \hat x\;\overline{u\hat x}\big)$, and the 
 The backward pass needs $x$, $\nabla_y$, $g$ and one number per row, $r$. LayerNorm's also needs the mean. Neither needs $y$, and $\hat x$ is recomputed.
 So the backward pass reads two tensors, $x$ and $\nabla_y$, and writes one: per entry of $x$ it moves three values, whereas the forward pass moves two.
 
-### Your turn
+### Exercise 1
 
 **1 (in code, 5 minutes).** Write the backward pass of RMSNorm. Rows come first: `x` and `dy` have shape (rows, d), and `r` has shape (rows, 1).
 """

@@ -156,7 +156,7 @@ model. We use the loss of a model that knows only letter frequencies. The rows o
 One pair accompanies us to the end: QK-Norm and Pre-Norm. With tuned learning rates, QK-Norm's loss is a little lower than Pre-Norm's. At ten times the tuned learning rate,
 it is far lower. Which of the two facts should decide what you train?
 
-### Your turn
+### Exercise 1
 
 **1 (in code).** Write a function that computes the sensitivity. `losses` contains a recipe's loss at each learning rate that was tried, or `None` if the run
 diverged. Average over `rates`, and count a loss above `most`, or a run that diverged, as `most`. Subtract the minimum over all learning rates that were tried.
