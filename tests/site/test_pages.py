@@ -101,6 +101,7 @@ def test_a_drawing_changes_with_light_and_dark(page: Page, chapters: list[str]):
             colours = set()
             for scheme in ("light", "dark"):
                 page.emulate_media(color_scheme=scheme)
+                expect(page.locator("html")).to_have_attribute("data-theme", scheme)
                 colours.add(text.evaluate("text => getComputedStyle(text).fill"))
             assert len(colours) == 2, name
 
