@@ -179,6 +179,7 @@ def test_cells_are_those_that_jupytext_reads():
     for found in chapters.find_chapters(REPOSITORY):
         ours = cells_of(found.source.read_text(encoding="utf-8"))
         theirs = chapters.read_chapter(found).cells
+        assert [cell.index for cell in ours] == [*range(len(theirs))]
         assert [(c.kind, c.source, sorted(c.tags)) for c in ours] == [
             (c.cell_type, c.source, sorted(c.metadata.get("tags", []))) for c in theirs
         ]

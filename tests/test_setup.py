@@ -99,6 +99,7 @@ def test_set_up_makes_says_installs_and_a_changed_pin_installs_on_top(root, call
     venv, pip, asked, install = set_up(root, calls)
     assert venv.startswith("venv ") and pip.endswith("pip==26.3")
     assert asked.endswith("torch==2.13.0") and install.endswith(f"-e {root}[book,dev]")
+    assert "--no-compile" in install
     assert "torch 2.13.0+cpu, without CUDA" in capsys.readouterr().out
     assert set_up(root, calls) == []
     (root / "pyproject.toml").write_text(PROJECT.replace("100", "88"))

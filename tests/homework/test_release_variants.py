@@ -68,6 +68,7 @@ def test_a_notebook_shows_the_numbers_themselves():
     [
         ("A = draw.choice(())", "draw.choice needs a list of plain values"),
         ("A = draw.choice(open('x'))", "draw.choice needs a list of plain values"),
+        ("A = draw.choice((1, 2), n=1)", "a `variant` cell may contain only lines"),
         ("A = draw.choice(1, 2)", "a `variant` cell may contain only lines"),
         ("A = draw.__class__(1)", "a `variant` cell may contain only lines"),
         ("A = draw.uniform(1, 2)", "a `variant` cell may contain only lines"),
