@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from labkit.corpora import Digits, Text
-from labkit.experiments import Run, execute_run
 from labkit.model import ModelConfig
 from labkit.model.vit import ViTConfig
-from labkit.norms import DynamicTanh, LayerNorm
+from labkit.norms import DynamicTanh, LayerNorm, PRepBatchNorm
 from labkit.probes.norm_maps import bend, describe, norm_maps
-from labkit.training import TrainConfig
+from labkit.probes.timing import fold_prenorms
+from labkit.training import TrainConfig, train
 
 
 def test_the_bend_of_a_line_is_one_and_of_a_squash_below():
@@ -48,11 +48,14 @@ def test_norms_are_listed_first_to_last():
 @pytest.mark.parametrize("activation", ["gelu", "swiglu"])
 def test_folding_leaves_the_answers(activation):
     config = ViTConfig(dim=16, depth=2, heads=2, norm="prep-batch", activation=activation)
-    told = execute_run(Run(config, Digits(16), TrainConfig(4), probes=("folding",))).probes[
-        "folding"
-    ]
-    assert told["difference"] < 1e-4 and told["loss"][0] == pytest.approx(told["loss"][1], abs=1e-5)
-    assert 0.05 < told["time"] < 20, "the seconds of one over those of the other"
+    model, corpus = config.build(), Digits(16).load()
+    train(model, corpus.train(0), TrainConfig(4), progress=False)
+    images = corpus.held_out["test"][0][0]
+    folded = fold_prenorms(model)
+    torch.testing.assert_close(folded(images), model.eval()(images), rtol=1e-4, atol=1e-4)
+    assert not any(isinstance(module, PRepBatchNorm) for module in folded.modules())
+    with pytest.raises(TypeError, match="LayerNorm, which cannot be folded"):
+        fold_prenorms(ViTConfig(dim=16, depth=1, heads=2).build())
 
 
 def test_few_characters_are_the_first_ones():
@@ -61,8 +64,3 @@ def test_few_characters_are_the_first_ones():
     assert len(windows) <= 64
     with pytest.raises(ValueError, match="two batches of training text"):
         Text(4, 8, characters=63)
-
-
-def test_a_norm_with_statistics_of_its_own_is_not_folded():
-    run = Run(ViTConfig(dim=16, depth=1, heads=2), Digits(16), TrainConfig(2), probes=("folding",))
-    assert "LayerNorm" in execute_run(run).probes["folding"]["refused"]

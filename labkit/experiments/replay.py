@@ -19,7 +19,7 @@ from labkit.system.provenance import collect_provenance
 from labkit.system.threads import use_one_thread
 from labkit.training import Record, TrainConfig
 
-TIMED = ("pace", "folding")  # probes that time something differ every time
+TIMED = ("pace",)  # probes that time something differ every time
 OPENING = 1e-4  # relative, of the first losses, on another kind of machine
 WHOLE = 1e-3  # relative, of a whole training there: rounding grows with every step
 NUDGES = (1e-6, -1e-6)  # relative, of the weights: about the rounding of a different processor

@@ -13,7 +13,7 @@ weights.py      condition numbers and lengths of trained weights, nGPT's learned
 tokens.py       differences between tokens, by layer and step
 early.py        early readout of the stream (logit lens)
 voice.py        a text model's own text during training
-timing.py       step times of two recipes; time saved by folding norms
+timing.py       step times of two recipes; a copy with folded norms
 diagnosis.py    from symptoms to causes: the book's training problems in a run
 
 A run lists the names of its probes. `PROBES` maps a name to the module with that observer, and the
@@ -63,7 +63,6 @@ PROBES: dict[str, str] = {
     "norm-maps": "norm_maps",
     "early-judged": "early",
     "voice": "voice",
-    "folding": "timing",
     "pace": "timing",
 }
 

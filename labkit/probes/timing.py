@@ -1,13 +1,8 @@
 """Timings of alternatives, interleaved in one process; only ratios of adjacent times are kept.
 
-Seconds on a busy machine mean little; a ratio of adjacent times means more.
-
-pace       a training step of one recipe compared with another's
-folding    a model compared with its copy whose norms with running statistics are folded: the
-           difference of outputs, and the time saved. The model is a stack of Pre-Norm blocks with
-           PRepBN, RepBN or BatchNorm. Source: Guo et al. 2024, arXiv 2405.11582.
-
-    W (a ⊙ x + c) + b = (W diag(a)) x + (W c + b)        a, c from running statistics
+Seconds on a busy machine mean little; a ratio of adjacent times means more. The probe `pace` times
+a training step of one recipe and of another. `fold_prenorms` folds the norms of a stack of Pre-Norm
+blocks with PRepBN, RepBN or BatchNorm. Source: Guo et al. 2024, arXiv 2405.11582.
 """
 
 import time
@@ -20,14 +15,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from labkit.convert import fold_norms
 from labkit.corpora import Corpus
 from labkit.corpora.base import Batch
 from labkit.model import ModelConfig
-from labkit.norms import fold
-from labkit.probes.look import join_batches, require_transformer, untouched
-from labkit.training import Observer, TrainConfig, loss_of, train
-
-TURNS = 15
+from labkit.probes.look import require_transformer
+from labkit.training import Observer, TrainConfig, train
 
 
 class Pace(Observer):
@@ -60,61 +53,16 @@ def fold_prenorms(model: nn.Module) -> nn.Module:
     The final norm is folded into the output, even across a mean over positions: the mean of affine
     images is the affine image of the mean.
     """
-    folded = deepcopy(model).eval()
-    for block in folded.get_submodule("blocks").children():
+    folded, pairs = deepcopy(model).eval(), {"final_norm": ["output"]}
+    for name, _ in folded.get_submodule("blocks").named_children():
         for step, readers in (("attention", "qkv"), ("feed_forward", ("gate", "up"))):
-            part = block.get_submodule(step)
-            sublayer, norm = part.get_submodule("sublayer"), part.get_submodule("norm")
-            for name in readers:
-                if isinstance(reader := getattr(sublayer, name, None), nn.Linear):
-                    setattr(sublayer, name, fold(norm, reader))
-            part.register_module("norm", nn.Identity())
-    last, output = folded.get_submodule("final_norm"), folded.get_submodule("output")
-    assert isinstance(output, nn.Linear)
-    folded.register_module("output", fold(last, output))
-    folded.register_module("final_norm", nn.Identity())
+            path = f"blocks.{name}.{step}"
+            maps = dict(folded.get_submodule(f"{path}.sublayer").named_children())
+            pairs[f"{path}.norm"] = [f"{path}.sublayer.{each}" for each in readers if each in maps]
+    fold_norms(folded, pairs)
     return folded
 
 
-class Folding(Observer):
-    """Compare a trained model with its folded copy on one held-out batch.
-
-    Result: `difference`, the largest difference of a logit; the `loss` of both; `time`, the median
-    ratio of the folded model's time to the other's. Or `refused`: why a norm cannot be folded.
-    """
-
-    name = "folding"
-
-    def __init__(self, batch: Batch):
-        self.batch = batch
-
-    def result(self, model: nn.Module) -> dict[str, Any]:
-        """Fold a copy; the model is not changed."""
-        inputs, _ = self.batch
-        # New linear maps draw weights before they get theirs.
-        with untouched(model, training=False), torch.random.fork_rng(devices=[]):
-            try:
-                folded = fold_prenorms(model)
-            except TypeError as error:
-                return {"refused": str(error)}
-            ratios = []
-            for _ in range(TURNS):
-                whole, merged = _time_forward(model, inputs), _time_forward(folded, inputs)
-                ratios.append(merged / whole)
-            return {
-                "difference": (model(inputs) - folded(inputs)).abs().max().item(),
-                "loss": [loss_of(m, *self.batch).item() for m in (model, folded)],
-                "time": torch.tensor(ratios).median().item(),
-            }
-
-
-def _time_forward(model: nn.Module, inputs: torch.Tensor) -> float:
-    began = time.perf_counter()
-    model(inputs)
-    return time.perf_counter() - began
-
-
 PROBES: dict[str, Callable[[Corpus], Observer]] = {
-    "folding": lambda corpus: Folding(join_batches(corpus.held_out["test"])),
     "pace": lambda corpus: Pace(next(corpus.train(0))),
 }
