@@ -1,11 +1,12 @@
 """Find the norms of a model, their positions, and reasons against a swap."""
 
 import inspect
-from collections.abc import Iterator
+from collections import Counter
 
 from torch import nn
 from torch.nn.utils import parametrize
 
+from labkit.convert.record import Seat
 from labkit.norms import NORMS
 
 
@@ -37,23 +38,23 @@ def is_norm(module: nn.Module) -> bool:
 
 def list_norms(model: nn.Module) -> str:
     """List the norm classes of a model with their counts, most frequent first."""
-    counts: dict[str, int] = {}
-    for module in model.modules():
-        if is_norm(module):
-            counts[type(module).__name__] = counts.get(type(module).__name__, 0) + 1
-    ranked = sorted(counts.items(), key=lambda item: -item[1])
-    return ", ".join(f"{name} ({count})" for name, count in ranked) or "no norm at all"
+    counts = Counter(type(module).__name__ for module in model.modules() if is_norm(module))
+    listed = (f"{name} ({count})" for name, count in counts.most_common())
+    return ", ".join(listed) or "no norm at all"
 
 
-def seats_of(model: nn.Module, names: list[str]) -> Iterator[tuple[nn.Module, str]]:
-    """Yield (parent, name in the parent) for each of a module's qualified names, once each."""
-    seen: set[tuple[int, str]] = set()
-    for name in names:
-        above, _, last = name.rpartition(".")
-        parent = model.get_submodule(above)
-        if (id(parent), last) not in seen:
-            seen.add((id(parent), last))
-            yield parent, last
+def replace_modules(
+    model: nn.Module, places: dict[nn.Module, list[str]], new: dict[nn.Module, nn.Module]
+) -> list[Seat]:
+    """Put new modules into every place of the old ones; return these places."""
+    seats: list[Seat] = []
+    for old, put in new.items():
+        for name in places[old]:
+            above, _, last = name.rpartition(".")
+            seats.append((model.get_submodule(above), last, old, put))
+    for parent, last, _, put in seats:
+        parent._modules[last] = put
+    return seats
 
 
 def find_obstacle(norm: nn.Module) -> str:

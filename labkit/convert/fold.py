@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 
 from torch import nn
 
-from labkit.convert.find import find_obstacle, find_tie, list_norms, places_of, seats_of
-from labkit.convert.record import Conversion, Left, Seat, Swapped
+from labkit.convert.find import find_obstacle, find_tie, list_norms, places_of, replace_modules
+from labkit.convert.record import Conversion, Left, Swapped
 from labkit.norms.batch_norm import BatchNorm
 from labkit.norms.prep_batch_norm import PRepBatchNorm
 from labkit.norms.rep_batch_norm import RepBatchNorm, fold
@@ -59,15 +59,8 @@ def fold_norms(model: nn.Module, pairs: Pairs | None = None) -> Conversion:
         kind = f"Identity, folded into {into}"
         rows.append(Swapped(places[norm][0], type(norm).__name__, kind, same="same in eval"))
         new[norm] = nn.Identity()
-    seats: list[Seat] = [
-        (parent, last, old, put)
-        for old, put in new.items()
-        for parent, last in seats_of(model, places[old])
-    ]
     rest = [Left(places[norm][0], type(norm).__name__, why) for norm, why in left.items()]
-    for parent, last, _, put in seats:
-        parent._modules[last] = put
-    return Conversion(model, rows, rest, seats)
+    return Conversion(model, rows, rest, replace_modules(model, places, new))
 
 
 def _find_pairs(pairs: Pairs, named: dict[str, nn.Module]) -> dict[nn.Module, list[nn.Linear]]:

@@ -14,7 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labkit.norms import NORMS, facts, make_norm
+from labkit.norms import (
+    NORMS,
+    annotated_layer_norm,
+    facts,
+    layer_norm,
+    make_norm,
+    rms_norm,
+    rms_norm_outside,
+)
 
 _TORCH = {nn.LayerNorm: "layer", nn.RMSNorm: "rms", nn.GroupNorm: "group"}
 _BATCH = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -144,16 +152,12 @@ def start_of(fresh: nn.Module) -> float:
     return float(dim) ** 0.5 if weight.shape == (1,) else 1.0
 
 
-# Along dim, with eps; rows that a formula should tell apart differ in mean and in length.
-FORMULAS: dict[str, Callable[[Tensor, int, float], Tensor]] = {
-    "layer": lambda x, dim, eps: (
-        (x - x.mean(dim, keepdim=True)) / (x.var(dim, correction=0, keepdim=True) + eps).sqrt()
-    ),
-    "rms": lambda x, dim, eps: x / (x.square().mean(dim, keepdim=True) + eps).sqrt(),
-    "annotated-layer": lambda x, dim, eps: (
-        (x - x.mean(dim, keepdim=True)) / (x.std(dim, keepdim=True) + eps)
-    ),
-    "rms-outside": lambda x, dim, eps: x / (x.square().mean(dim, keepdim=True).sqrt() + eps),
+# Over the last axis; rows that a formula should tell apart differ in mean and in length.
+FORMULAS: dict[str, Callable[..., Tensor]] = {
+    "layer": layer_norm,
+    "rms": rms_norm,
+    "annotated-layer": annotated_layer_norm,
+    "rms-outside": rms_norm_outside,
 }
 
 
@@ -188,7 +192,8 @@ def _probe_norm(norm: nn.Module) -> Reading | str:
             if not isinstance(y, Tensor) or y.shape != rows.shape:
                 reason = reason or "its output on a trial row has another shape than the row"
                 continue
-            found = _fit_formula(rows.double(), y.cpu().double(), axis, drawn, _eps_of(norm))
+            y = y.cpu().double().movedim(axis, -1).view(x.shape)
+            found = _fit_formula(x.double(), y, axis, drawn, _eps_of(norm))
             if found is not None:
                 return found
             reason = "what it computes on trial rows is no formula known here"
@@ -197,7 +202,7 @@ def _probe_norm(norm: nn.Module) -> Reading | str:
 
 def _eps_of(norm: nn.Module) -> tuple[float, ...]:
     named = (getattr(norm, name, None) for name in _EPS_NAMES)
-    return (*(eps for eps in named if isinstance(eps, float)), *_USUAL_EPS)
+    return (*(eps for eps in named if isinstance(eps, float) and eps >= 0), *_USUAL_EPS)
 
 
 def _fit_formula(
@@ -205,11 +210,8 @@ def _fit_formula(
 ) -> Reading | None:
     names: list[str | None] = [*drawn, None, None]
     by_name = {name: value.double() for name, value in drawn.items()}
-    if axis == 1:
-        by_name = {name: value.view(-1, 1, 1) for name, value in by_name.items()}
-    size = x.shape[axis]
     for key, eps in itertools.product(FORMULAS, eps_tried):
-        standard = FORMULAS[key](x, axis, eps)
+        standard = FORMULAS[key](x, eps=eps)
         for gain, shift in itertools.permutations(names, 2):
             if {gain, shift} - {None} != set(drawn):
                 continue
@@ -218,5 +220,5 @@ def _fit_formula(
                 fitted = standard * scale + (0.0 if shift is None else by_name[shift])
                 # a float32 evaluation errs by about 1e-6; formulas differ by 1/dim and more
                 if bool((fitted - y).abs().max() < 1e-5 * y.abs().max()):
-                    return Reading(key, axis, (size,), gain, shift, start, eps)
+                    return Reading(key, axis, x.shape[-1:], gain, shift, start, eps)
     return None

@@ -9,9 +9,9 @@ from torch import nn
 from labkit.convert.choose import Only, Target, build_selector, choose_norms, rules_of
 from labkit.convert.fastpath import switches_off
 from labkit.convert.fill import build_norm, compare_functions, move_contents
-from labkit.convert.find import find_obstacle, find_tie, places_of, seats_of
+from labkit.convert.find import find_obstacle, find_tie, places_of, replace_modules
 from labkit.convert.read import Reading, read_norm, takes_many_axes
-from labkit.convert.record import Conversion, Left, Seat, Swapped
+from labkit.convert.record import Conversion, Left, Swapped
 from labkit.fused import fuse, is_fused, unfuse
 
 
@@ -66,17 +66,11 @@ def _swap_norms(
     if not plans:
         raise ValueError(_explain_nothing_swapped(places, left))
     rows = [plan.fill_row(places[norm], norm) for norm, plan in plans.items()]
-    seats: list[Seat] = [
-        (parent, name, norm, plan.new)
-        for norm, plan in plans.items()
-        for parent, name in seats_of(model, places[norm])
-    ]
     rest = [
         Left(" = ".join(places[norm]), type(norm).__name__, reason) for norm, reason in left.items()
     ]
     # The model changes from here on; everything that can fail comes before.
-    for parent, name, _, new in seats:
-        parent._modules[name] = new
+    seats = replace_modules(model, places, {norm: plan.new for norm, plan in plans.items()})
     made = {plan.new for plan in plans.values()}
     switches, notes = switches_off(model, made)
     return Conversion(model, rows, rest, seats, switches, [*notes, *_warn_of_pooling(made)])
