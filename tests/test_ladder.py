@@ -24,13 +24,7 @@ from labkit.experiments.ladder.reading import describe_progress, list_progress, 
 from labkit.experiments.locks import Lock, add_lock
 from labkit.experiments.records import LADDER, Records, from_row
 from labkit.statistics import verdicts
-from labkit.statistics.recorded import (
-    find_survivors,
-    judge_weakness,
-    p_value,
-    rebuild_estimate,
-    verdict_of,
-)
+from labkit.statistics.recorded import find_survivors, judge_again, p_value, rebuild_estimate
 from labkit.training import Record
 
 LOSSES = {"pre": 1.40, "qk": 1.39, "no attention": 2.40}
@@ -428,14 +422,15 @@ def test_what_a_comparison_lacks_stands_on_the_card_and_leaves_no_verdict():
         one = made(values, lacking=["too young to rank: 40 updates, and 2,000 are needed"])
         assert one.verdict == "not-seen" and one.weak is False
         assert "; too young to rank: 40 updates" in str(one)
-        assert judge_weakness(one.to_dict()) is False
+        assert judge_again(one.to_dict()).weak is False
     assert made({"S": UP, "M": UP}).verdict == "holds" and made({"S": UP}).weak is True
 
 
 @pytest.mark.parametrize(("small", "large"), [*product((UP, DOWN), (UP, DOWN))])
 def test_the_ledger_judges_by_rung_as_the_page_does(small, large):
     entry = made({"S": small, "M": large}).to_dict() | {"chapter": "01"}
-    assert verdict_of(entry) == verdict_of(entry, paired=True) == entry["verdict"]
+    assert judge_again(entry) == judge_again(entry, paired=True)
+    assert judge_again(entry) == (entry["verdict"], entry["only"], entry["weak"])
     assert bool(find_survivors({"a-lead": entry})) == (small == large)
 
 
@@ -446,7 +441,7 @@ def test_verdicts_know_the_ladder_s_directions():
 def test_a_recorded_lead_is_judged_and_drawn_as_the_page_does():
     one = made(ladder.improvement(results("S", "M"), "qk"))
     entry = one.to_dict() | {"chapter": "01"}
-    assert verdict_of(entry) == entry["verdict"] == "holds"
+    assert judge_again(entry).verdict == entry["verdict"] == "holds"
     assert rebuild_estimate(entry).compute_interval() == pytest.approx(one.interval, rel=1e-3)
     assert p_value(entry) < 0.05
     assert "10 and 10 seeds, unpaired, pooled standard deviation" in str(one)

@@ -124,12 +124,12 @@ def test_a_figure_without_words_and_a_wrong_verdict_are_found(tmp_path):
 @pytest.mark.parametrize(
     "rule, change, said",
     [
-        (ledger.judge_again, {"verdict": "contradicted"}, "as contradicted; its values"),
-        (ledger.judge_again, {"interval": [-9.0, 9.0]}, "its values make it"),
-        (ledger.judge_again, {"values": [-2.0, -1.0, 0.0, 1.0, 2.0], "interval": [-1.983, 1.963]},
+        (ledger.judge_values, {"verdict": "contradicted"}, "as contradicted; its values"),
+        (ledger.judge_values, {"interval": [-9.0, 9.0]}, "its values make it"),
+        (ledger.judge_values, {"values": [-2.0, -1.0, 0.0, 1.0, 2.0], "interval": [-1.983, 1.963]},
          "its values make [-1.96"),
-        (ledger.judge_again, {"seeds": 77}, "says 77 seeds; it has"),
-        (ledger.judge_again, {"weak": None}, "weak; it is otherwise"),
+        (ledger.judge_values, {"seeds": 77}, "says 77 seeds; it has"),
+        (ledger.judge_values, {"weak": None}, "weak; it is otherwise"),
         (ledger.refuse_width_zero, {"interval": [0.1, 0.1]}, "whose interval has no width"),
         (ledger.refuse_markup, {"statement": "A \\frac"}, "holds markup"),
         (ledger.find_unsaid, {"said": None}, "does not say what it tests"),

@@ -29,7 +29,7 @@ from labkit.experiments.locks import (
 from labkit.experiments.store import Store
 from labkit.statistics.pooled import Scatter, compare_samples
 from labkit.statistics.proportions import Proportion
-from labkit.statistics.recorded import find_survivors, judge_weakness, p_value, verdict_of
+from labkit.statistics.recorded import find_survivors, judge_again, p_value
 from press import cli
 from press.book import forecasts, locking
 from press.book.forecasts import Forecast, score_forecasts
@@ -200,7 +200,7 @@ def test_a_claim_that_waits_has_no_verdict_no_test_and_no_weakness(book):
     add_lock(book, lock())
     entry = make({"S": lead(2, since=BEFORE)}).to_dict() | {"chapter": "05"}
     assert (entry["verdict"], entry["weak"], entry["only"]) == ("waits", False, None)
-    assert verdict_of(entry) == "waits" and not judge_weakness(entry) and p_value(entry) is None
+    assert judge_again(entry) == ("waits", None, False) and p_value(entry) is None
     assert find_survivors({"05-x": entry}) == set()
     assert describe_verdict(entry) == "runs incomplete"
 

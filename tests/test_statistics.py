@@ -34,10 +34,10 @@ def test_weak_on_the_ladder_means_that_one_run_of_any_rung_turns_the_verdict():
     more = parse_criterion("> 0")
     firm, shy = Seeds((0.10, 0.11, 0.09, 0.10)), Seeds((0.10, 0.11, 0.09, 0.005))
     down = Seeds((-0.10, -0.11, -0.09, -0.005))
-    assert is_weak_on_rungs({"S": firm, "M": shy}, {}, more), "M decides between one size and two"
+    assert is_weak_on_rungs({"S": firm, "M": shy}, more), "M decides between one size and two"
     against = Seeds(tuple(-value for value in firm.values))
-    assert not is_weak_on_rungs({"S": against, "M": down}, {}, more), "S contradicts, whatever M"
-    assert is_weak_on_rungs({"S": firm}, {"D": down}, more), "a direction may refute, or not"
+    assert not is_weak_on_rungs({"S": against, "M": down}, more), "S contradicts, whatever M"
+    assert is_weak_on_rungs({"S": firm, "D": down}, more), "a direction may refute, or not"
 
 
 def test_a_proportion_is_of_one_flag_a_run():

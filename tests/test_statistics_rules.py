@@ -26,12 +26,7 @@ from labkit.statistics.pooled import (
 )
 from labkit.statistics.proportions import Gap, Proportion
 from labkit.statistics.seeds import Given, Seeds, correlate_ranks
-from labkit.statistics.verdicts import (
-    is_weak,
-    judge_estimate,
-    judge_rungs,
-    split_rungs,
-)
+from labkit.statistics.verdicts import is_weak, judge_estimate, judge_rungs, split_rungs
 
 ONE = (1.31, 1.42, 1.28, 1.36)
 OTHER = (1.55, 1.38, 1.61, 1.47, 1.44, 1.52, 1.40)
@@ -381,8 +376,8 @@ LEANS, LEANS_DOWN = Given((0.1,), (-0.1, 0.3)), Given((-0.1,), (-0.3, 0.1))
     ],
 )
 def test_the_ladder_s_verdict_is_the_first_line_that_applies(sizes, directions, expected):
-    assert judge_rungs(sizes, directions, ABOVE) == expected
-    assert judge_rungs(sizes, directions, ABOVE, ["too young"]) == ("not-seen", None)
+    assert judge_rungs(sizes | directions, ABOVE) == expected
+    assert judge_rungs(sizes | directions, ABOVE, ["too young"]) == ("not-seen", None)
 
 
 def test_sizes_and_directions_are_told_apart():

@@ -36,13 +36,7 @@ from labkit.statistics.criteria import Criterion, Estimate, parse_criterion
 from labkit.statistics.pooled import Difference, has_pairs
 from labkit.statistics.proportions import Gap, Proportion
 from labkit.statistics.seeds import Given, Seeds
-from labkit.statistics.verdicts import (
-    is_weak,
-    is_weak_on_rungs,
-    judge_estimate,
-    judge_rungs,
-    split_rungs,
-)
+from labkit.statistics.verdicts import judge_claim, split_rungs
 from labkit.system.root import project_root
 
 SHARE = 0.05  # of the mean: allowed change of a later mean, at least half of the interval
@@ -145,10 +139,15 @@ def make_claim(
     numbers, trials = _split_beside(beside or {})
     _check_margin(id, rule, criterion, kind, effect, predicted)
     lacking = tuple(evidence.find_lacking(reporting))
-    read = _judge_values(estimate, rungs, rule, lacking, domain)
-    verdict, only, weak = ("waits", None, False) if waits else read
+    judged = judge_claim(
+        rungs or estimate,
+        rule,
+        lacking=lacking,
+        waits=bool(waits),
+        inside=domain is None or domain.inside,
+    )
     wording = found or sentence or ""
-    judged = Claim(
+    made = Claim(
         id=id,
         said=sentence,
         wording=wording,
@@ -157,15 +156,15 @@ def make_claim(
         source=source,
         criterion=criterion,
         kind=kind,
-        verdict=verdict,
-        weak=weak,
+        verdict=judged.verdict,
+        weak=judged.weak,
         published=published,
         domain=domain and asdict(domain),
         effect=effect,
         predicted=predicted,
         rungs=rungs,
         runs=None if evidence.live else _describe_runs(evidence, estimate),
-        only=only,
+        only=judged.only,
         word=None if kind == "exact" or waits else _date_runs(evidence, lock, rungs, estimate),
         lock=lock and _sum_up_lock(lock, waits),
         lacking=lacking,
@@ -173,8 +172,8 @@ def make_claim(
         tried=_list_trials(trials, rungs, kind),
         tolerance=_choose_tolerance(estimate) if evidence.tolerance is None else evidence.tolerance,
     )
-    _show_claim(judged)
-    return judged
+    _show_claim(made)
+    return made
 
 
 def _describe_runs(evidence: Evidence, estimate: Estimate) -> dict[str, object]:
@@ -254,24 +253,6 @@ def _pair_seeds(id: str, one: Estimate) -> Estimate:
             "sample; give the return value of the ladder's `improvement`, or lock the claim again"
         )
     return one.pair()
-
-
-def _judge_values(
-    estimate: Estimate,
-    rungs: Mapping[str, Estimate],
-    rule: Criterion,
-    lacking: Sequence[str],
-    domain: Domain | None,
-) -> tuple[str, str | None, bool]:
-    """Return the verdict, the rung if it holds on only one, and whether it is weak."""
-    if domain is not None and not domain.inside:
-        return "out-of-range", None, False
-    if not rungs:
-        verdict = judge_estimate(estimate, rule, lacking)
-        return verdict, None, is_weak(estimate, rule) and not lacking
-    of_rungs = split_rungs(rungs)
-    verdict, only = judge_rungs(*of_rungs, rule, lacking)
-    return verdict, only, is_weak_on_rungs(*of_rungs, rule) and not lacking
 
 
 def _find_starts(evidence: Evidence, estimates: Sequence[Estimate]) -> tuple[str, str | None]:

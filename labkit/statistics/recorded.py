@@ -15,14 +15,7 @@ from labkit.statistics.holm import adjusted
 from labkit.statistics.pooled import Difference, has_pairs, read_rung
 from labkit.statistics.proportions import Proportion
 from labkit.statistics.seeds import Given, Seeds
-from labkit.statistics.verdicts import (
-    LEVEL,
-    is_weak,
-    is_weak_on_rungs,
-    judge_estimate,
-    judge_rungs,
-    split_rungs,
-)
+from labkit.statistics.verdicts import LEVEL, Judgement, judge_claim
 
 Claims = Mapping[str, Mapping[str, Any]]
 
@@ -58,44 +51,20 @@ def is_waiting(claim: Mapping[str, Any]) -> bool:
     return bool((claim.get("lock") or {}).get("waits"))
 
 
-def verdict_of(claim: Mapping[str, Any], *, paired: bool | None = None) -> str:
+def judge_again(claim: Mapping[str, Any], *, paired: bool | None = None) -> Judgement:
     """Judge a recorded claim again; `paired` forces or forbids pairing by shared seeds."""
-    if is_waiting(claim):
-        return "waits"
-    if not (claim.get("domain") or {"inside": True})["inside"]:
-        return "out-of-range"
-    rule, lacking = read_criterion(claim), claim.get("lacking") or ()
 
-    def judged(one: Estimate) -> Estimate:
+    def pair(one: Estimate) -> Estimate:
         return one if paired is None or not has_pairs(one) else replace(one, paired=paired)
 
-    sizes, beside = _rebuild_rungs(claim)
-    if not (sizes or beside):
-        return judge_estimate(judged(rebuild_estimate(claim)), rule, lacking)
-    sizes, beside = ({rung: judged(one) for rung, one in of.items()} for of in (sizes, beside))
-    return judge_rungs(sizes, beside, rule, lacking)[0]
-
-
-def judge_weakness(claim: Mapping[str, Any]) -> bool:
-    """Return whether leaving out one run changes the verdict of a recorded claim."""
-    if (
-        is_waiting(claim)
-        or claim.get("lacking")
-        or not (claim.get("domain") or {"inside": True})["inside"]
-    ):
-        return False
-    sizes, beside = _rebuild_rungs(claim)
-    if sizes or beside:
-        return is_weak_on_rungs(sizes, beside, read_criterion(claim))
-    return is_weak(rebuild_estimate(claim), read_criterion(claim))
-
-
-def _rebuild_rungs(
-    claim: Mapping[str, Any],
-) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
-    """Rebuild the estimates of a recorded claim's rungs: sizes, and variants."""
-    rungs = {rung: read_rung(of) for rung, of in (claim.get("rungs") or {}).items()}
-    return split_rungs(rungs)
+    rungs = {rung: pair(read_rung(of)) for rung, of in (claim.get("rungs") or {}).items()}
+    return judge_claim(
+        rungs or pair(rebuild_estimate(claim)),
+        read_criterion(claim),
+        lacking=claim.get("lacking") or (),
+        waits=is_waiting(claim),
+        inside=(claim.get("domain") or {"inside": True})["inside"],
+    )
 
 
 def p_value(claim: Mapping[str, Any]) -> float | None:

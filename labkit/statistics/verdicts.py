@@ -21,7 +21,7 @@ does not meet a requirement is not-seen.
 """
 
 from collections.abc import Collection, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from labkit.statistics.criteria import Criterion, Estimate
 from labkit.statistics.proportions import Gap
@@ -64,12 +64,10 @@ def split_rungs(rungs: Mapping[str, T]) -> tuple[dict[str, T], dict[str, T]]:
 
 
 def judge_rungs(
-    sizes: Mapping[str, Estimate],
-    directions: Mapping[str, Estimate],
-    criterion: Criterion,
-    lacking: Collection[str] = (),
+    rungs: Mapping[str, Estimate], criterion: Criterion, lacking: Collection[str] = ()
 ) -> tuple[str, str | None]:
     """Judge a comparison on the ladder; if it is so on only one rung, return that rung too."""
+    sizes, directions = split_rungs(rungs)
     alike = {criterion.is_met(one.mean) for one in (sizes or directions).values()}
     if lacking or len(alike) > 1:
         return "not-seen", None
@@ -87,18 +85,12 @@ def judge_rungs(
     return "holds-on-one", holding[-1]
 
 
-def is_weak_on_rungs(
-    sizes: Mapping[str, Estimate], directions: Mapping[str, Estimate], criterion: Criterion
-) -> bool:
+def is_weak_on_rungs(rungs: Mapping[str, Estimate], criterion: Criterion) -> bool:
     """Return whether leaving out one run, of any rung, changes the verdict of the ladder."""
-    whole, _ = judge_rungs(sizes, directions, criterion)
+    whole, _ = judge_rungs(rungs, criterion)
     return any(
-        judge_rungs({**sizes, rung: other}, directions, criterion)[0] != whole
-        for rung, one in sizes.items()
-        for other in one.without_one()
-    ) or any(
-        judge_rungs(sizes, {**directions, rung: other}, criterion)[0] != whole
-        for rung, one in directions.items()
+        judge_rungs({**rungs, rung: other}, criterion)[0] != whole
+        for rung, one in rungs.items()
         for other in one.without_one()
     )
 
@@ -107,3 +99,35 @@ def is_weak(estimate: Estimate, criterion: Criterion) -> bool:
     """Return whether leaving out one run changes the verdict."""
     whole = judge_estimate(estimate, criterion)
     return any(judge_estimate(other, criterion) != whole for other in estimate.without_one())
+
+
+class Judgement(NamedTuple):
+    """A claim's verdict, the rung if it is so on only one, and whether one run decides it."""
+
+    verdict: str
+    only: str | None = None
+    weak: bool = False
+
+
+def judge_claim(
+    result: Estimate | Mapping[str, Estimate],
+    criterion: Criterion,
+    *,
+    lacking: Collection[str] = (),
+    waits: bool = False,
+    inside: bool = True,
+) -> Judgement:
+    """Judge the result of a claim: an estimate, or one for each rung of the ladder.
+
+    There is no verdict if its preregistered runs are missing (`waits`), or if they are not `inside`
+    the domain of the source's statement.
+    """
+    if waits:
+        return Judgement("waits")
+    if not inside:
+        return Judgement("out-of-range")
+    if isinstance(result, Mapping):
+        verdict, only = judge_rungs(result, criterion, lacking)
+        return Judgement(verdict, only, not lacking and is_weak_on_rungs(result, criterion))
+    verdict = judge_estimate(result, criterion, lacking)
+    return Judgement(verdict, weak=not lacking and is_weak(result, criterion))

@@ -4,12 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from labkit.statistics.recorded import (
-    compute_p_values,
-    judge_weakness,
-    rebuild_estimate,
-    verdict_of,
-)
+from labkit.statistics.recorded import compute_p_values, judge_again, rebuild_estimate
 from press.book.chapters import is_letter, read_number
 from press.book.compare import EXACT, find_change
 from press.book.ledger import collect_claims, join_claims
@@ -19,7 +14,7 @@ Claims = Mapping[str, Mapping[str, Any]]
 TOGETHER, ON_A_SHELF = 30, 60  # findings that Holm's correction can bear
 
 
-def judge_again(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
+def judge_values(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
     """Check that intervals, numbers of seeds, verdicts and weaknesses follow from the values."""
     for name, claim in claims.items():
         again = rebuild_estimate(claim)
@@ -31,9 +26,10 @@ def judge_again(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
         several = not claim.get("counts") and len(claim["values"]) > 1
         if several and claim["seeds"] != len(claim["values"]):
             yield f"{name} says {claim['seeds']} seeds; it has {len(claim['values'])} values"
-        if (verdict := verdict_of(claim)) != claim["verdict"]:
-            yield f"{name} is recorded as {claim['verdict']}; its values make it {verdict}"
-        if judge_weakness(claim) != claim["weak"]:
+        judged = judge_again(claim)
+        if judged.verdict != claim["verdict"]:
+            yield f"{name} is recorded as {claim['verdict']}; its values make it {judged.verdict}"
+        if judged.weak != claim["weak"]:
             yield f"{name} is recorded as {'' if claim['weak'] else 'not '}weak; it is otherwise"
 
 
@@ -85,7 +81,7 @@ def find_unsaid(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
 
 
 LEDGER: tuple[Callable[[Claims, Sequence[Text]], Iterator[str]], ...] = (
-    judge_again,
+    judge_values,
     refuse_width_zero,
     match_the_chapters,
     match_the_cards,

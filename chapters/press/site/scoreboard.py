@@ -17,8 +17,8 @@ from labkit.statistics.recorded import (
     compute_p_values,
     find_survivors,
     is_waiting,
+    judge_again,
     read_criterion,
-    verdict_of,
 )
 from labkit.statistics.verdicts import judge_estimate
 from press.book.chapters import format_number, read_number
@@ -285,7 +285,7 @@ def format_pairs(claims: Mapping[str, Json]) -> list[str]:
             continue
         one = shared[0]
         by_seed, without = by_seed + one.paired, without + (not one.paired)
-        judged, other = claim["verdict"], verdict_of(claim, paired=not one.paired)
+        judged, other = claim["verdict"], judge_again(claim, paired=not one.paired).verdict
         if other != judged:
             way = "paired" if one.paired else "unpaired"
             turned = replace(one, paired=not one.paired)
