@@ -1,15 +1,24 @@
 """Make a claim with a single call, from plain values and an author's arguments."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from labkit.experiments.cards import Claim
-from labkit.experiments.claims import Domain, Evidence, make_claim
+from labkit.experiments.claims import Claimable, Domain, Evidence
 from labkit.statistics.criteria import Estimate, Interval
 from labkit.statistics.pooled import Difference
 from labkit.statistics.proportions import Gap, Proportion
 from labkit.statistics.seeds import Given, Seeds
 
 Values = float | Sequence[float] | Proportion | Gap | Difference
+
+
+@dataclass
+class Known(Claimable):
+    evidence: Evidence
+
+    def list_evidence(self, id: str) -> Evidence:
+        return self.evidence
 
 
 def claim(
@@ -36,7 +45,7 @@ def claim(
     tolerance: float | None = None,
     **numbers: float | str,
 ) -> Claim:
-    """Judge and show a claim; see labkit.experiments.claims.make_claim."""
+    """Judge and show a claim; see labkit.experiments.claims.Claimable."""
     ladder = isinstance(values, Mapping)
     evidence = Evidence(
         estimate=None if ladder else _make_estimate(values, interval),
@@ -48,8 +57,7 @@ def claim(
         unit=unit,
         tolerance=tolerance,
     )
-    return make_claim(
-        evidence,
+    return Known(evidence).claim(
         id,
         criterion if effect is None else f"{criterion} of {effect!r}",
         said,

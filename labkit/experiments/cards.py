@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from labkit.experiments.card_html import (
@@ -82,34 +82,20 @@ class Claim:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the claim as its entry in the ledger, with its id."""
+        claim = {field.name: getattr(self, field.name) for field in fields(self)}
+        one = claim.pop("estimate")
+        rungs = {rung: _keep_estimate(of) for rung, of in self.rungs.items()}
+        optional = {"lacking": list(self.lacking), "tried": dict(self.tried), "rungs": rungs}
         return {
-            "id": self.id,
+            **claim,
+            **{name: value or None for name, value in optional.items()},
             "sort": self.sort,
-            "said": self.said,
             "statement": self.statement,
-            "wording": self.wording,
             "numbers": {name: _convert_number(value) for name, value in self.numbers.items()},
-            "source": self.source,
-            "published": self.published,
-            "domain": dict(self.domain) if self.domain else None,
             "values": [_round_digits(v) for v in self.values],
             "counts": self.counts,
             "interval": [_round_digits(v) for v in self.interval],
-            "criterion": self.criterion,
-            "effect": self.effect,
-            "predicted": self.predicted,
-            "kind": self.kind,
-            "samples": self.estimate.to_dict() if isinstance(self.estimate, Difference) else None,
-            "rungs": {rung: _keep_estimate(one) for rung, one in self.rungs.items()} or None,
-            "runs": dict(self.runs) if self.runs else None,
-            "only": self.only,
-            "word": self.word,
-            "lock": dict(self.lock) if self.lock else None,
-            "lacking": list(self.lacking) or None,
-            "unit": self.unit,
-            "tried": dict(self.tried) or None,
-            "verdict": self.verdict,
-            "weak": self.weak,
+            "samples": one.to_dict() if isinstance(one, Difference) else None,
             "tolerance": _round_digits(self.tolerance, 3),
             "seeds": self.counts[0][1] if self.counts else len(self.values),
         }

@@ -1,8 +1,8 @@
 """Claims: sentences with measured numbers, judged by a criterion that was written before the run.
 
-A claim combines the facts that a result has (`Evidence`; see labkit.experiments.sample and
-labkit.experiments.ladder.comparison, whose method `claim` a chapter calls) with those that only its
-author has: the tested sentence, its criterion and its source.
+A claim combines the facts that a result has (`Evidence`) with those that only its author has: the
+tested sentence, its criterion and its source. A chapter calls the method `claim` of a sample
+(labkit.experiments.sample) or of a comparison on the ladder (labkit.experiments.ladder.comparison).
 
 A claim that was locked (labkit.experiments.locks) is judged on the model sizes and with the number
 of seeds that its lock names, and seed by seed if its lock requires it. Until these runs exist, the
@@ -12,6 +12,7 @@ unmet requirements (labkit.experiments.regime) gets no verdict, and its card lis
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -99,81 +100,98 @@ class Evidence:
             )
 
 
-def make_claim(
-    evidence: Evidence,
-    id: str,
-    criterion: str,
-    sentence: str | None,
-    *,
-    found: str = "",
-    source: str = "",
-    published: str | None = None,
-    beside: Mapping[str, object] | None = None,
-    domain: Domain | None = None,
-    predicted: float | None = None,
-) -> Claim:
-    """Judge and show a claim; the method `claim` of a result calls this function.
+class Claimable(ABC):
+    """A result on which a chapter can base a claim."""
 
-    `sentence` is the tested statement, in words and without our numbers: a source's statement, or
-    our prediction. `found` states the result. Simple math is typeset in both: d_k, x^2, 3e-16.
-    `found` may contain {mean}, {low}, {high}, {n} and any number or word in `beside`, with a format
-    such as {mean:.3f}; for proportions also {k}, {other_k} and {other_n}, on the ladder {rung}, and
-    for an improvement {apart}, its size in loss, and {side}: "lower than" or "higher than".
+    @abstractmethod
+    def list_evidence(self, id: str) -> Evidence:
+        """Return the facts that the claim with this id needs."""
 
-    `criterion` looks like "> 0", "<= 1.5" or "in [0.9, 1.1]". With two bounds it needs the
-    theoretical number (`predicted`), or the chapter's main effect in the same unit, and its margin
-    may be at most a quarter of that effect: "in [-0.02, 0.02] of 0.8".
+    def claim(
+        self,
+        id: str,
+        criterion: str,
+        sentence: str | None,
+        *,
+        found: str = "",
+        source: str = "",
+        published: str | None = None,
+        beside: Mapping[str, object] | None = None,
+        domain: Domain | None = None,
+        predicted: float | None = None,
+    ) -> Claim | None:
+        """Judge and show a claim; if there are no runs yet, print that it waits for them.
 
-    The keys *second value*, *last step* and *control* of `beside` describe robustness checks of the
-    finding. A comparison on the ladder adds its model sizes and its tuned learning rates.
+        `sentence` is the tested statement, in words and without our numbers: a source's statement,
+        or our prediction. `found` states the result. Simple math is typeset in both: d_k, x^2,
+        3e-16. `found` may contain {mean}, {low}, {high}, {n} and any number or word in `beside`,
+        with a format such as {mean:.3f}; for proportions also {k}, {other_k} and {other_n}, on the
+        ladder {rung}, and for an improvement {apart}, its size in loss, and {side}: "lower than" or
+        "higher than".
 
-    Raises:
-        ValueError: an argument breaks one of these rules; the message names it.
-        LockError: the claim differs from its lock.
-    """
-    evidence.check(id)
-    criterion, effect = read_effect(criterion)
-    rule, kind = parse_criterion(criterion), evidence.kind
-    lock, estimate, rungs, waits = _read_evidence(id, evidence, sentence, criterion)
-    reporting = choose_rung(rungs) if rungs else ""
-    numbers, trials = _split_beside(beside or {})
-    _check_margin(id, rule, criterion, kind, effect, predicted)
-    lacking = tuple(evidence.find_lacking(reporting))
-    judged = judge_claim(
-        rungs or estimate,
-        rule,
-        lacking=lacking,
-        waits=bool(waits),
-        inside=domain is None or domain.inside,
-    )
-    wording = found or sentence or ""
-    made = Claim(
-        id=id,
-        said=sentence,
-        wording=wording,
-        numbers=_collect_numbers(wording, estimate, numbers, reporting),
-        estimate=estimate,
-        source=source,
-        criterion=criterion,
-        kind=kind,
-        verdict=judged.verdict,
-        weak=judged.weak,
-        published=published,
-        domain=domain and asdict(domain),
-        effect=effect,
-        predicted=predicted,
-        rungs=rungs,
-        runs=None if evidence.live else _describe_runs(evidence, estimate),
-        only=judged.only,
-        word=None if kind == "exact" or waits else _date_runs(evidence, lock, rungs, estimate),
-        lock=lock and _sum_up_lock(lock, waits),
-        lacking=lacking,
-        unit=evidence.unit,
-        tried=_list_trials(trials, rungs, kind),
-        tolerance=_choose_tolerance(estimate) if evidence.tolerance is None else evidence.tolerance,
-    )
-    _show_claim(made)
-    return made
+        `criterion` looks like "> 0", "<= 1.5" or "in [0.9, 1.1]". With two bounds it needs the
+        theoretical number (`predicted`), or the chapter's main effect in the same unit, and its
+        margin may be at most a quarter of that effect: "in [-0.02, 0.02] of 0.8".
+
+        The keys *second value*, *last step* and *control* of `beside` describe robustness checks of
+        the finding. A comparison on the ladder adds its model sizes and its tuned learning rates.
+
+        Raises:
+            ValueError: an argument breaks one of these rules; the message names it.
+            LockError: the claim differs from its lock.
+        """
+        evidence = self.list_evidence(id)
+        evidence.check(id)
+        lock = None if evidence.kind == "exact" else find_lock(project_root(), id)
+        if evidence.estimate is None and not evidence.rungs:
+            forecast = f" We give it {lock.probability:.0%}." if lock else ""
+            print(f"{id} waits for its runs. Asked: {sentence}{forecast}")
+            return None
+        criterion, effect = read_effect(criterion)
+        rule, kind = parse_criterion(criterion), evidence.kind
+        estimate, rungs, waits = _read_evidence(id, evidence, lock)
+        if lock is not None:
+            refuse_difference(lock, _list_asked(sentence, criterion, estimate))
+        reporting = choose_rung(rungs) if rungs else ""
+        numbers, trials = _split_beside(beside or {})
+        _check_margin(id, rule, criterion, kind, effect, predicted)
+        lacking = tuple(evidence.find_lacking(reporting))
+        judged = judge_claim(
+            rungs or estimate,
+            rule,
+            lacking=lacking,
+            waits=bool(waits),
+            inside=domain is None or domain.inside,
+        )
+        wording = found or sentence or ""
+        tolerance = evidence.tolerance
+        made = Claim(
+            id=id,
+            said=sentence,
+            wording=wording,
+            numbers=_collect_numbers(wording, estimate, numbers, reporting),
+            estimate=estimate,
+            source=source,
+            criterion=criterion,
+            kind=kind,
+            verdict=judged.verdict,
+            weak=judged.weak,
+            published=published,
+            domain=domain and asdict(domain),
+            effect=effect,
+            predicted=predicted,
+            rungs=rungs,
+            runs=None if evidence.live else _describe_runs(evidence, estimate),
+            only=judged.only,
+            word=None if kind == "exact" or waits else _date_runs(evidence, lock, rungs, estimate),
+            lock=lock and _sum_up_lock(lock, waits),
+            lacking=lacking,
+            unit=evidence.unit,
+            tried=_list_trials(trials, rungs, kind),
+            tolerance=_choose_tolerance(estimate) if tolerance is None else tolerance,
+        )
+        _show_claim(made)
+        return made
 
 
 def _describe_runs(evidence: Evidence, estimate: Estimate) -> dict[str, object]:
@@ -218,31 +236,25 @@ def _show_claim(made: Claim) -> None:
 
 
 def _read_evidence(
-    id: str, evidence: Evidence, sentence: str | None, criterion: str
-) -> tuple[Lock | None, Estimate, dict[str, Estimate], list[str]]:
-    """Return the lock, the judged estimate, those of all rungs, and what the lock waits for.
+    id: str, evidence: Evidence, lock: Lock | None
+) -> tuple[Estimate, dict[str, Estimate], list[str]]:
+    """Return the judged estimate, those of all rungs, and what the lock waits for.
 
-    A lock that waits for nothing is judged only on its own rungs. LockError if the claim differs
-    from its lock.
+    A lock that waits for nothing is judged only on its own rungs.
     """
-    lock = None if evidence.kind == "exact" else find_lock(project_root(), id)
     paired = lock is not None and lock.paired
-    rungs, waits, estimate = dict(evidence.rungs), list[str](), evidence.estimate
-    if estimate is not None:
-        estimate = _pair_seeds(id, estimate) if paired else estimate
-    else:
-        if lock is not None and not (waits := _describe_waiting(lock, rungs)):
-            rungs = {rung: one for rung, one in rungs.items() if rung in (lock.rungs or rungs)}
-        if paired:
-            # While a lock waits, a rung without shared seeds shows its first look as it is.
-            rungs = {
-                rung: one if waits and not has_pairs(one) else _pair_seeds(id, one)
-                for rung, one in rungs.items()
-            }
-        estimate = rungs[choose_rung(rungs)]
-    if lock is not None:
-        refuse_difference(lock, _list_asked(sentence, criterion, estimate))
-    return lock, estimate, rungs, waits
+    if evidence.estimate is not None:
+        return _pair_seeds(id, evidence.estimate) if paired else evidence.estimate, {}, []
+    rungs, waits = dict(evidence.rungs), list[str]()
+    if lock is not None and not (waits := describe_waiting(lock, rungs)):
+        rungs = {rung: one for rung, one in rungs.items() if rung in (lock.rungs or rungs)}
+    if paired:
+        # While a lock waits, a rung without shared seeds shows its first look as it is.
+        rungs = {
+            rung: one if waits and not has_pairs(one) else _pair_seeds(id, one)
+            for rung, one in rungs.items()
+        }
+    return rungs[choose_rung(rungs)], rungs, waits
 
 
 def _pair_seeds(id: str, one: Estimate) -> Estimate:
@@ -283,11 +295,7 @@ def _count_seeds(estimate: Estimate) -> int | None:
         case Proportion() | Gap():
             return min(n for _, n in estimate.counts)
         case Difference():
-            return (
-                len(estimate.pairs)
-                if estimate.paired
-                else min(len(estimate.one), len(estimate.other))
-            )
+            return estimate.count_seeds(estimate.paired)
         case _:
             return len(estimate.values)
 
@@ -361,16 +369,6 @@ def _sum_up_lock(lock: Lock, waits: Sequence[str]) -> Mapping[str, object]:
     """Summarize a lock for a card: its date, its probability, and the missing runs."""
     kept = {"at": lock.at, "probability": lock.probability, "sum": lock.compute_sum()}
     return kept | ({"waits": list(waits)} if waits else {})
-
-
-def _describe_waiting(lock: Lock, rungs: Mapping[str, Estimate]) -> list[str]:
-    """List the missing evaluation seeds of a lock; preliminary evaluations do not replace them."""
-    pairs = {rung: one for rung, one in rungs.items() if isinstance(one, Difference)}
-    seeds = {
-        rung: len(one.pairs) if lock.paired else min(len(one.one), len(one.other))
-        for rung, one in pairs.items()
-    }
-    return describe_waiting(lock, seeds) if lock.rungs else []
 
 
 def _check_margin(

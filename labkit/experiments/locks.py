@@ -47,7 +47,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from labkit.statistics.criteria import parse_criterion
+from labkit.statistics.criteria import Estimate, parse_criterion
+from labkit.statistics.pooled import Difference
 from labkit.system.files import write_whole
 
 LOCKED, LOOKED, SEEN = "locked, then run", "looked, then locked", "seen first"
@@ -256,15 +257,18 @@ def _is_older(start: str, locked: str) -> bool:
     return datetime.fromisoformat(start) < datetime.fromisoformat(locked)
 
 
-def describe_waiting(lock: Lock, seeds: Mapping[str, int]) -> list[str]:
+def describe_waiting(lock: Lock, rungs: Mapping[str, Estimate]) -> list[str]:
     """List the rungs of a locked claim on which evaluation seeds are still missing.
+
+    Preliminary evaluations do not replace them.
 
     Raises:
         LockError: a rung has more seeds than its lock.
     """
     left = []
     for rung in lock.rungs:
-        n, asked = seeds.get(rung, 0), lock.count_seeds(rung)
+        one, asked = rungs.get(rung), lock.count_seeds(rung)
+        n = one.count_seeds(lock.paired) if isinstance(one, Difference) else 0
         if n > asked:
             raise LockError(
                 f"claim {lock.id!r} was locked with n = {asked}, but the chapter reads {n} seeds "

@@ -25,8 +25,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from labkit.experiments.cards import Claim
-from labkit.experiments.claims import Domain, Evidence, make_claim
+from labkit.experiments.claims import Claimable, Evidence
 from labkit.statistics.criteria import Estimate, Interval
 from labkit.statistics.pooled import compare_samples
 from labkit.statistics.proportions import Proportion
@@ -38,7 +37,7 @@ Changes = Mapping[str, Any]  # fields of a run, or {"at": step}
 
 
 @dataclass(frozen=True)
-class Sample:
+class Sample(Claimable):
     """An estimate with the runs that it comes from."""
 
     estimate: Estimate
@@ -148,34 +147,7 @@ class Sample:
         """Record that the values cover a range of learning rates declared beforehand."""
         return replace(self, kind="range", lacking=(*self.lacking, *lacking))
 
-    def claim(
-        self,
-        id: str,
-        criterion: str,
-        sentence: str,
-        *,
-        found: str = "",
-        source: str = "",
-        published: str | None = None,
-        beside: Mapping[str, object] | None = None,
-        domain: Domain | None = None,
-        predicted: float | None = None,
-    ) -> Claim:
-        """Judge and show a claim of this sample; see labkit.experiments.claims.make_claim."""
-        return make_claim(
-            self.list_evidence(),
-            id,
-            criterion,
-            sentence,
-            found=found,
-            source=source,
-            published=published,
-            beside=beside,
-            domain=domain,
-            predicted=predicted,
-        )
-
-    def list_evidence(self) -> Evidence:
+    def list_evidence(self, id: str) -> Evidence:
         """Return the facts that a claim needs."""
         return Evidence(
             self.estimate,

@@ -99,6 +99,10 @@ class Difference:
             )
         return replace(self, paired=True)
 
+    def count_seeds(self, paired: bool) -> int:
+        """Return the number of shared seeds or, if not `paired`, of seeds of the smaller sample."""
+        return len(self.pairs) if paired else min(len(self.one), len(self.other))
+
     @property
     def values(self) -> tuple[float, ...]:
         """Return the mean of `other` (or its run with the same seed) minus each run of `one`."""

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from labkit.experiments import regime
-from labkit.experiments.cards import Claim
-from labkit.experiments.claims import Domain, Evidence, choose_rung, make_claim
+from labkit.experiments.claims import Claimable, Evidence, choose_rung
 from labkit.experiments.ladder.method import FEWER
 from labkit.experiments.locks import find_lock
 from labkit.statistics.pooled import Difference
@@ -13,7 +12,7 @@ from labkit.system.root import project_root
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(Mapping[str, Difference]):
+class Comparison(Mapping[str, Difference], Claimable):
     """Differences between two methods by rung, sizes before variants."""
 
     rungs: Mapping[str, Difference]
@@ -52,42 +51,13 @@ class Comparison(Mapping[str, Difference]):
             return [f"{regime.YOUNG}the two methods have not both reported"]
         return [*self.find_lacking(self.largest)]
 
-    def claim(
-        self,
-        id: str,
-        criterion: str,
-        sentence: str,
-        *,
-        found: str = "",
-        source: str = "",
-        published: str | None = None,
-        beside: Mapping[str, object] | None = None,
-        domain: Domain | None = None,
-        predicted: float | None = None,
-    ) -> Claim | None:
-        """Judge and show a claim on every rung; see labkit.experiments.claims.make_claim.
+    def list_evidence(self, id: str) -> Evidence:
+        """Return the facts that a claim on every rung needs.
 
         A claim that was locked is judged only on the rungs of its lock, and seed by seed if its
-        lock says so. Without a lock, full evaluations are paired. If both methods were evaluated on
-        none of the rungs, this prints that the claim waits for its runs.
+        lock says so. Without a lock, full evaluations are paired.
         """
         lock = find_lock(project_root(), id)
-        judged = self.only(*lock.rungs) if lock and lock.rungs else self
-        judged = judged if lock else judged.pair_strict()
-        if not judged:
-            forecast = f" We give it {lock.probability:.0%}." if lock else ""
-            print(f"{id} waits for its runs. Asked: {sentence}{forecast}")
-            return None
-        evidence = Evidence(rungs=judged.rungs, kind="best", find_lacking=self.find_lacking)
-        return make_claim(
-            evidence,
-            id,
-            criterion,
-            sentence,
-            found=found,
-            source=source,
-            published=published,
-            beside=beside,
-            domain=domain,
-            predicted=predicted,
-        )
+        judged = self if lock else self.pair_strict()
+        judged = judged.only(*lock.rungs) if lock and lock.rungs else judged
+        return Evidence(rungs=judged.rungs, kind="best", find_lacking=self.find_lacking)
