@@ -17,8 +17,7 @@ token.
 
 import math
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
-from itertools import combinations
+from dataclasses import astuple, dataclass
 from statistics import fmean
 from typing import Any
 
@@ -27,7 +26,7 @@ from labkit.corpora.ngrams import ngram_loss
 from labkit.describe import list_extras
 from labkit.experiments import Results, ladder
 from labkit.experiments.ladder.method import MethodRuns
-from labkit.experiments.ladder.orders import list_told_apart
+from labkit.experiments.ladder.orders import compare_all, list_told_apart
 from labkit.experiments.ladder.rates import Read
 from labkit.experiments.ladder.reading import APART, describe_progress
 from labkit.experiments.run import CPU
@@ -37,7 +36,6 @@ from labkit.placements.names import NAMES
 from labkit.placements.slots import is_placement, read_slots
 from labkit.plots.figure import VARIABLES
 from labkit.plots.looks import choose_look
-from labkit.statistics.pooled import Difference
 from labkit.statistics.seeds import t_interval
 from labkit.training import Record
 
@@ -110,7 +108,7 @@ def describe_rung(found: ladder.Ladder, rung: str, read: Read) -> dict[str, Any]
     size = ladder.RUNGS[rung]
     here = [arm for arm in found.where(rung=rung).by("arm") if arm in RECIPES]
     reported = [arm for arm in here if ladder.has_reported(found, arm, rung)]
-    pairs = _compare_pairs(found, rung, reported)
+    pairs = compare_all(found, rung, reported)
     told = set(list_told_apart(pairs))
     return {
         "size": size.changes or f"{size.depth} blocks of width {size.dim}",
@@ -132,19 +130,6 @@ def measure_references(rung: str) -> dict[str, float]:
     return {
         "letter frequencies": ngram_loss(text, 1, "validation"),
         "trigram counts": ngram_loss(text, 3, "validation"),
-    }
-
-
-def _compare_pairs(
-    found: ladder.Ladder, rung: str, reported: Sequence[str]
-) -> dict[tuple[str, str], Difference]:
-    """Compare every pair of evaluated arms, with σ pooled over all arms of the rung."""
-    rows = {arm: of.rows for arm, of in found.where(rung=rung).by("arm").items()}
-    return {
-        (one, other): ladder.improvement(replace(found, rows=rows[one] + rows[other]), one, other)[
-            rung
-        ]
-        for one, other in combinations(reported, 2)
     }
 
 

@@ -15,18 +15,16 @@ from typing import Any, cast
 
 from labkit.display import publish_bundle
 from labkit.experiments import Results, Run, ladder
+from labkit.experiments.ladder.orders import adjust_pairs
 from labkit.experiments.regime import UPDATES
 from labkit.leaderboard.footprint import count_footprint
 from labkit.leaderboard.letters import letters
 from labkit.model import ModelConfig
-from labkit.statistics.criteria import Criterion
-from labkit.statistics.holm import adjusted
 from labkit.statistics.pooled import Difference, Scatter, compare_samples, pool_scatter
 from labkit.statistics.verdicts import LEVEL
 
 HEADS = ("rank", "recipe", "test loss", "n", "tuning uncertainty", "gap to first", "group",
          "learning rate", "steps", "norms' share", "saved activations")  # fmt: skip
-DIFFERENT = Criterion(0.0, math.inf)  # than 0: a p-value is two-sided
 
 
 @dataclass(frozen=True)
@@ -195,7 +193,7 @@ def rank_rows(rows: Sequence[Row], scatter: Scatter | None = None) -> Standings:
         return compare_samples(alive[one], alive[other], scatter, alone=alone, tuned=left)
 
     found = {(a, b): compare(a, b) for a, b in combinations(order, 2)}
-    pairs = adjusted({pair: of.p_value(DIFFERENT) or 0.0 for pair, of in found.items()})
+    pairs = adjust_pairs(found)
     groups = letters(order, [pair for pair, value in pairs.items() if value <= LEVEL])
     ranked = []
     for name in order:

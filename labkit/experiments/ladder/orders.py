@@ -6,14 +6,21 @@ and have no interval.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 from labkit.experiments.experiment import Results
 from labkit.experiments.ladder.comparing import compare_on, measure_scatter
-from labkit.experiments.ladder.reading import APART, SEEDS, has_reported, read_losses
+from labkit.experiments.ladder.reading import (
+    APART,
+    SEEDS,
+    Ladder,
+    has_reported,
+    read_losses,
+    read_test_losses,
+)
 from labkit.statistics.criteria import Criterion
 from labkit.statistics.holm import adjusted
 from labkit.statistics.pooled import Difference, Scatter, compare_samples
@@ -63,15 +70,24 @@ def compare_orders(found: Results, one: str, other: str) -> Agreement:
     )
 
 
-def compare_all(found: Results, rung: str, arms: list[str]) -> dict[Pair, Difference]:
-    """Compare every pair of arms on a rung."""
-    return {pair: compare_on(found, rung, *pair) for pair in combinations(arms, 2)}
+def compare_all(found: Results, rung: str, arms: Sequence[str]) -> dict[Pair, Difference]:
+    """Compare every pair of arms on a rung, each with the runs of these two alone."""
+    rows = {arm: found.where(rung=rung, arm=arm).rows for arm in arms}
+    scatters = {rung: measure_scatter(found, rung)} if arms else {}
+    return {
+        (one, other): compare_on(Ladder(rows[one] + rows[other], scatters), rung, one, other)
+        for one, other in combinations(arms, 2)
+    }
+
+
+def adjust_pairs(pairs: Mapping[Pair, Difference]) -> dict[Pair, float]:
+    """Return the p-value of each pair, with Holm's correction for all of them."""
+    return adjusted({pair: of.p_value(DIFFERENT) or 0.0 for pair, of in pairs.items()})
 
 
 def list_told_apart(pairs: Mapping[Pair, Difference]) -> list[Pair]:
     """List the pairs whose difference survives Holm's correction for all of them."""
-    found = {pair: of.p_value(DIFFERENT) or 0.0 for pair, of in pairs.items()}
-    return [pair for pair, p in adjusted(found).items() if p <= LEVEL]
+    return [pair for pair, p in adjust_pairs(pairs).items() if p <= LEVEL]
 
 
 def count_told_apart(found: Results, rung: str, arms: list[str]) -> dict[str, int]:
@@ -100,12 +116,7 @@ def count_told_apart(found: Results, rung: str, arms: list[str]) -> dict[str, in
 
 def _read_first_look(found: Results, rung: str, arm: str) -> list[float]:
     """Read the losses of an arm's first look by seed; empty if one of them is missing."""
-    rows = [(labels, record) for labels, record in found if labels["stage"] == "first"]
-    of = {
-        labels["seed"]: record.probes["test"]["loss"]
-        for labels, record in rows
-        if (labels["arm"], labels["rung"]) == (arm, rung) and record.diverged_at is None
-    }
+    of = read_test_losses(found, "first").get((rung, arm), {})
     return [of[seed] for seed in SEEDS] if {*of} >= {*SEEDS} else []
 
 

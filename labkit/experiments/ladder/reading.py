@@ -70,14 +70,21 @@ def read_results(
     return Results(tuple(rows))
 
 
+def read_test_losses(
+    found: Results, stage: str = "final"
+) -> dict[tuple[str, str], dict[int, float]]:
+    """Return the test losses of each (rung, arm) by seed, without diverged runs."""
+    losses: dict[tuple[str, str], dict[int, float]] = {}
+    for labels, record in found:
+        if labels["stage"] == stage and record.diverged_at is None:
+            of = losses.setdefault((labels["rung"], labels["arm"]), {})
+            of[labels["seed"]] = record.probes["test"]["loss"]
+    return losses
+
+
 def reported(found: Results, arm: str) -> dict[str, dict[int, float]]:
     """Return an arm's test losses by rung and seed, without diverged runs."""
-    losses: dict[str, dict[int, float]] = {}
-    for labels, record in found:
-        of_it = labels["arm"] == arm and labels["stage"] == "final"
-        if of_it and record.diverged_at is None:
-            losses.setdefault(labels["rung"], {})[labels["seed"]] = record.probes["test"]["loss"]
-    return losses
+    return {rung: of for (rung, name), of in read_test_losses(found).items() if name == arm}
 
 
 def has_reported(found: Results, arm: str, rung: str) -> bool:
@@ -91,11 +98,11 @@ def _is_whole(seeds: set[int], rung: str, arm: str) -> bool:
 
 def read_losses(found: Results, rung: str) -> dict[str, list[float]]:
     """Return the test losses of every arm that was evaluated on a rung."""
-    losses: dict[str, dict[int, float]] = {}
-    for labels, record in found:
-        if (labels["rung"], labels["stage"]) == (rung, "final") and record.diverged_at is None:
-            losses.setdefault(labels["arm"], {})[labels["seed"]] = record.probes["test"]["loss"]
-    return {arm: [*of.values()] for arm, of in losses.items() if _is_whole(set(of), rung, arm)}
+    return {
+        arm: [*of.values()]
+        for (at, arm), of in read_test_losses(found).items()
+        if at == rung and _is_whole(set(of), rung, arm)
+    }
 
 
 def pool_losses(losses: Mapping[str, Sequence[float]]) -> Scatter | None:
