@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from stored_runs import record
 
-from labkit.experiments.decisions import Advice, Report, decisions, read_advice
+from labkit.experiments.decisions import decisions, read_advice
 from labkit.experiments.ladder.plan import list_next_runs
 from labkit.experiments.records import Records
 from labkit.experiments.store import Store, read_file
@@ -57,13 +57,27 @@ CLAIMS = {
     **{f"01-{n}": NOT_SEEN for n in range(9)},
 }
 TABLES = ("for a large model", "otherwise")
-PAPER = Report("[Holm (1979)](https://www.jstor.org/stable/4615733)", "It holds.", "1 B parameters")
+PAPER = {
+    "work": "[Holm (1979)](https://www.jstor.org/stable/4615733)",
+    "says": "It holds.",
+    "scale": "1 B parameters",
+}
+
+
+def advise(because, but=(), when="now", claims=CLAIMS):
+    """Make a table of one row; evidence is the id of a claim, or a paper."""
+    cited = [("because", one) for one in because] + [("but", one) for one in but]
+    lines = [
+        {"role": role, **({"claim": one} if isinstance(one, str) else {"claim": "", **one})}
+        for role, one in cited
+    ]
+    return decisions({(when, "this"): lines}, claims)
 
 
 def read_lines(because, but=()):
     """Format each remaining line of evidence as grade, scale and source."""
-    table = decisions([Advice("now", "this", tuple(because), tuple(but))], CLAIMS)
-    return [(line.grade, line.scale, line.source) for _, lines in table.rows for line in lines]
+    rows = advise(because, but).rows.values()
+    return [(line.grade, line.scale, line.source) for lines in rows for line in lines]
 
 
 def test_a_row_holds_what_survives_with_grade_and_scale():
@@ -81,20 +95,20 @@ def test_a_row_holds_what_survives_with_grade_and_scale():
 def test_a_claim_that_was_contradicted_limits_a_row_and_is_no_reason_for_one():
     (_, (grade, _, name)) = read_lines(["01-law"], ["01-refuted"])
     assert (grade, name) == ("our run", "01-refuted")
-    table = decisions([Advice("now", "this", ("01-law",), ("01-refuted",))], CLAIMS)
+    table = advise(["01-law"], ["01-refuted"])
     assert "But: A = B + 1. (01-refuted)" in str(table), "it says what was found"
 
 
 def test_a_limit_that_did_not_survive_is_said_to_be_open():
     for name in ("01-not-seen", "01-lucky"):
-        table = decisions([Advice("now", "this", ("01-law",), (name,))], CLAIMS)
+        table = advise(["01-law"], [name])
         assert f"our run, not settled | small models | But: A = B + 1. ({name})" in str(table)
     assert len(read_lines(["01-law"], ["01-out", "09-x"])) == 1
 
 
 def test_a_row_without_evidence_is_named_and_is_no_row():
-    table = decisions([Advice("now", "this", ("01-out",), ("01-law",))], CLAIMS)
-    assert table.rows == [] and "no evidence is left: now this." in str(table)
+    table = advise(["01-out"], ["01-law"])
+    assert table.rows == {} and "no evidence is left: now this." in str(table)
     assert "no evidence is left: now this." in table.to_html()
 
 
@@ -105,12 +119,12 @@ def test_the_scale_of_a_finding_on_the_ladder_is_its_rungs():
         (["S", "D", "M", "C"], "0.08 M, 0.15 M, 0.31 M parameters"),
     ):
         claims = CLAIMS | {"01-found": FOUND | {"rungs": dict.fromkeys(rungs, 1.0)}}
-        ((_, lines),) = decisions([Advice("now", "this", ("01-found",))], claims).rows
+        (lines,) = advise(["01-found"], claims=claims).rows.values()
         assert lines[0].scale == scale, rungs
 
 
 def test_evidence_is_linked():
-    table = decisions([Advice("a < b", "this", ("01-found", PAPER))], CLAIMS)
+    table = advise(["01-found", PAPER], when="a < b")
     page = table.to_html()
     assert '<a href="01_toy.ipynb#claim-01-found">' in page
     assert 'href="https://www.jstor.org/stable/4615733"' in page
@@ -123,7 +137,7 @@ def test_evidence_is_linked():
 def test_a_paper_is_cited_by_a_link_with_its_year():
     for work in ("holm1979", "[Holm](https://www.jstor.org/stable/4615733)"):
         with pytest.raises(ValueError, match=r"a work must be cited as \[Holm \(1979\)\]"):
-            read_lines([replace(PAPER, work=work)])
+            read_lines([PAPER | {"work": work}])
 
 
 def test_every_claim_that_the_book_advises_by_is_of_a_chapter_that_could_have_it():
@@ -161,10 +175,8 @@ def test_what_chapter_10_sums_up_rests_on_claims_that_are_left():
 
 
 def _advised() -> set[str]:
-    named = {
-        name for table in TABLES for row in read_advice(table) for name in (*row.because, *row.but)
-    }
-    return {name for name in named if isinstance(name, str)}
+    lines = [line for table in TABLES for of in read_advice(table).values() for line in of]
+    return {line["claim"] for line in lines} - {""}
 
 
 def test_a_chapter_that_shows_verdicts_runs_again_when_another_chapters_changes(tmp_path):

@@ -30,23 +30,8 @@ HEADS = ("when", "choose", "grade", "scale", "evidence")
 CITATION = re.compile(r"\[(?P<text>.+ \(\d{4}\))\]\((?P<url>https?://\S+)\)")
 
 
-@dataclass(frozen=True)
-class Report:
-    """A paper's result, and the size of its runs."""
-
-    work: str  # [Holm (1979)](https://…)
-    says: str
-    scale: str
-
-
-@dataclass(frozen=True)
-class Advice:
-    """One row: a situation, the choice, the evidence for it, and its limits."""
-
-    when: str
-    choose: str
-    because: tuple[str | Report, ...]  # ids of claims that hold, and reports
-    but: tuple[str | Report, ...] = ()
+Cited = dict[str, str]  # one line of data/decisions.csv, by column
+Rows = dict[tuple[str, str], list[Cited]]  # of a table, by situation and choice
 
 
 @dataclass(frozen=True)
@@ -64,22 +49,19 @@ class Line:
         return f"But: {self.says}" if self.limits else self.says
 
 
-Row = tuple[Advice, list[Line]]
-
-
 class Decisions:
     """The table: HTML with links to cards and papers, or text."""
 
-    def __init__(self, rows: Sequence[Row]):
-        self.rows = [(advice, of) for advice, of in rows if not all(line.limits for line in of)]
-        fallen = [advice for advice, of in rows if all(line.limits for line in of)]
-        named = "; ".join(f"{advice.when} {advice.choose}" for advice in fallen)
+    def __init__(self, rows: Mapping[tuple[str, str], Sequence[Line]]):
+        fallen = [advice for advice, of in rows.items() if all(line.limits for line in of)]
+        self.rows = {advice: of for advice, of in rows.items() if advice not in fallen}
+        named = "; ".join(map(" ".join, fallen))
         self.below = f"Advice for which no evidence is left: {named}." if named else ""
 
     def to_html(self) -> str:
         """Draw the table; a line links to its card or its paper."""
         heads = "".join(f'<th scope="col">{head.capitalize()}</th>' for head in HEADS[2:])
-        rows = "".join(_draw_row(advice, lines) for advice, lines in self.rows)
+        rows = "".join(_draw_row(*advice, lines) for advice, lines in self.rows.items())
         below = f"<p>{html.escape(self.below)}</p>" if self.below else ""
         return (
             f'<div class="labkit-table"><table class="labkit-decisions"><thead><tr>{heads}</tr>'
@@ -88,8 +70,8 @@ class Decisions:
 
     def __str__(self) -> str:
         rows = [
-            (advice.when, advice.choose, line.grade, line.scale, f"{line} ({line.source})")
-            for advice, lines in self.rows
+            (*advice, line.grade, line.scale, f"{line} ({line.source})")
+            for advice, lines in self.rows.items()
             for line in lines
         ]
         return "\n".join([*map(" | ".join, [HEADS, *rows]), self.below]).rstrip()
@@ -102,47 +84,36 @@ class Decisions:
         display({"text/html": self.to_html(), "text/plain": str(self)}, raw=True)
 
 
-def read_advice(table: str) -> list[Advice]:
+def read_advice(table: str) -> Rows:
     """Read the rows of one table of data/decisions.csv.
 
     Raises:
         ValueError: the file is missing or damaged, or a role is neither because nor but.
     """
-    rows: dict[tuple[str, str], dict[str, list[str | Report]]] = {}
+    rows: Rows = {}
     for given in published("decisions", project_root() / "data"):
         line = {name: str(cell or "") for name, cell in given.items()}
-        if line["table"] != table:
-            continue
-        row = rows.setdefault((line["when"], line["choose"]), {"because": [], "but": []})
-        if line["role"] not in row:
+        if line["role"] not in ("because", "but"):
             raise ValueError(
                 f"data/decisions.csv: a role must be 'because' or 'but', got {line['role']!r}"
             )
-        named = line["claim"] or Report(line["work"], line["says"], line["scale"])
-        row[line["role"]].append(named)
-    return [
-        Advice(when, choose, tuple(row["because"]), tuple(row["but"]))
-        for (when, choose), row in rows.items()
-    ]
+        if line["table"] == table:
+            rows.setdefault((line["when"], line["choose"]), []).append(line)
+    return rows
 
 
-def decisions(advice: Sequence[Advice], claims: Claims) -> Decisions:
-    """Look up the surviving evidence for each row.
+def decisions(advice: Rows, claims: Claims) -> Decisions:
+    """Look up the surviving evidence for each row: first what supports it, then its limits.
 
     Raises:
         ValueError: a paper's citation is not a link whose text ends in the year.
     """
     survivors = find_survivors(claims)
 
-    def read_line(named: str | Report, limits: bool) -> Line | None:
-        if isinstance(named, Report):
-            cited = CITATION.fullmatch(named.work)
-            if cited is None:
-                raise ValueError(
-                    "data/decisions.csv: a work must be cited as [Holm (1979)](https://…), got "
-                    f"{named.work!r}"
-                )
-            return Line("report", named.scale, named.says, cited["text"], cited["url"], limits)
+    def read_line(cited: Cited) -> Line | None:
+        limits, named = cited["role"] == "but", cited["claim"]
+        if not named:
+            return _read_report(cited, limits)
         claim = claims.get(named)
         if claim is None or claim["verdict"] == "out-of-range":
             return None
@@ -158,11 +129,19 @@ def decisions(advice: Sequence[Advice], claims: Claims) -> Decisions:
         grade, scale = ("law", "any size") if law else (run, _scale_of(claim))
         return Line(grade, scale, said, named, link, limits)
 
-    def read_row(row: Advice) -> Row:
-        named = [(name, False) for name in row.because] + [(name, True) for name in row.but]
-        return row, [line for name, limits in named if (line := read_line(name, limits))]
+    found = {row: list(filter(None, map(read_line, of))) for row, of in advice.items()}
+    return Decisions({row: sorted(of, key=lambda line: line.limits) for row, of in found.items()})
 
-    return Decisions([read_row(row) for row in advice])
+
+def _read_report(cited: Cited, limits: bool) -> Line:
+    """Read a paper's result, and the size of its runs."""
+    work = CITATION.fullmatch(cited["work"])
+    if work is None:
+        raise ValueError(
+            "data/decisions.csv: a work must be cited as [Holm (1979)](https://…), got "
+            f"{cited['work']!r}"
+        )
+    return Line("report", cited["scale"], cited["says"], work["text"], work["url"], limits)
 
 
 def _scale_of(claim: Mapping[str, Any]) -> str:
@@ -173,9 +152,9 @@ def _scale_of(claim: Mapping[str, Any]) -> str:
     return ", ".join(dict.fromkeys(f"{size / 1e6:.2g} M" for size in sorted(sizes))) + " parameters"
 
 
-def _draw_row(advice: Advice, lines: Sequence[Line]) -> str:
+def _draw_row(when: str, choose: str, lines: Sequence[Line]) -> str:
     """Draw a row: situation and choice, and below them the lines of evidence."""
-    said = f"{html.escape(advice.when)} <strong>{html.escape(advice.choose)}</strong>"
+    said = f"{html.escape(when)} <strong>{html.escape(choose)}</strong>"
     drawn = [f'<tr><th colspan="{len(HEADS) - 2}" scope="rowgroup">{said}</th></tr>']
     for line in lines:
         says, source, link = map(html.escape, (str(line), line.source, line.link))
