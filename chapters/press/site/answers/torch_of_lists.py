@@ -171,6 +171,23 @@ def _given(sizes):
     return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], list | tuple) else sizes
 
 
+# -- methods alike --------------------------------------------------------------------------------
+def _arithmetic(function, kind=None, floats=False, swap=False):
+    """Make the method of an operator; its result has a dtype of floats, or another kind."""
+
+    def method(self, other):
+        return self._combine(other, function, self._floats(other) if floats else kind, swap)
+
+    return method
+
+
+def _in_place(function):
+    def method(self, *args):
+        return self._become(function(self, *args))
+
+    return method
+
+
 class Tensor:
     """A tensor of nested lists, with torch's arithmetic."""
 
@@ -488,47 +505,24 @@ class Tensor:
         wide = max(kinds, key=lambda kind: kind.rank)
         return wide if wide.is_floating_point else float32
 
-    def __add__(self, other):
-        return self._combine(other, operator.add)
-
-    __radd__ = __add__
-
-    def __sub__(self, other):
-        return self._combine(other, operator.sub)
-
-    def __rsub__(self, other):
-        return self._combine(other, operator.sub, swap=True)
-
-    def __mul__(self, other):
-        return self._combine(other, operator.mul)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other):
-        return self._combine(other, _divide, self._floats(other))
-
-    def __rtruediv__(self, other):
-        return self._combine(other, _divide, self._floats(other), swap=True)
-
-    def __pow__(self, other):
-        return self._combine(other, _power)
-
-    def __rpow__(self, other):
-        return self._combine(other, _power, swap=True)
-
-    add, sub, mul, div, pow = __add__, __sub__, __mul__, __truediv__, __pow__
+    __add__ = __radd__ = add = _arithmetic(operator.add)
+    __sub__ = sub = _arithmetic(operator.sub)
+    __rsub__ = _arithmetic(operator.sub, swap=True)
+    __mul__ = __rmul__ = mul = _arithmetic(operator.mul)
+    __truediv__ = div = _arithmetic(_divide, floats=True)
+    __rtruediv__ = _arithmetic(_divide, floats=True, swap=True)
+    __pow__ = pow = _arithmetic(_power)
+    __rpow__ = _arithmetic(_power, swap=True)
+    __and__, __or__ = _arithmetic(operator.and_), _arithmetic(operator.or_)
+    __eq__, __ne__ = _arithmetic(operator.eq, bool_), _arithmetic(operator.ne, bool_)
+    __lt__, __le__ = _arithmetic(operator.lt, bool_), _arithmetic(operator.le, bool_)
+    __gt__, __ge__ = _arithmetic(operator.gt, bool_), _arithmetic(operator.ge, bool_)
 
     def __neg__(self):
         return self._like([-value for value in self._data])
 
     def __abs__(self):
         return self._like([abs(value) for value in self._data])
-
-    def __and__(self, other):
-        return self._combine(other, operator.and_)
-
-    def __or__(self, other):
-        return self._combine(other, operator.or_)
 
     def __matmul__(self, other):
         a = self if self.ndim > 1 else self.unsqueeze(0)
@@ -669,25 +663,14 @@ class Tensor:
         self._write_through()
         return self
 
-    def __iadd__(self, other):
-        return self._become(self + other)
-
-    def __isub__(self, other):
-        return self._become(self - other)
-
-    def __imul__(self, other):
-        return self._become(self * other)
-
-    def __itruediv__(self, other):
-        return self._become(self / other)
-
-    add_, sub_, mul_, div_ = __iadd__, __isub__, __imul__, __itruediv__
+    __iadd__ = add_ = _in_place(__add__)
+    __isub__ = sub_ = _in_place(__sub__)
+    __imul__ = mul_ = _in_place(__mul__)
+    __itruediv__ = div_ = _in_place(__truediv__)
+    lerp_ = _in_place(lerp)
 
     def copy_(self, other):
         return self._become(as_tensor(other).expand(self.shape))
-
-    def lerp_(self, end, weight):
-        return self._become(self.lerp(end, weight))
 
 
 def _of_one(function, floats):
@@ -698,14 +681,8 @@ def _of_one(function, floats):
     return method
 
 
-def _compare(function):
-    return lambda self, other: self._combine(other, function, bool_)
-
-
 for _name in (*FLOATS, *SAME):
     setattr(Tensor, _name, _of_one({**FLOATS, **SAME}[_name], _name in FLOATS))
-for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    setattr(Tensor, f"__{_name}__", _compare(getattr(operator, _name)))
 
 
 # -- making them ----------------------------------------------------------------------------------
@@ -728,31 +705,21 @@ def full(size, fill_value, dtype=None, **_):
     return tensor(fill_value, dtype).expand(size).clone()
 
 
-def zeros(*size, dtype=float32, **_):
-    """Make a tensor of zeros."""
-    return full(_given(size), 0, dtype)
-
-
-def ones(*size, dtype=float32, **_):
-    """Make a tensor of ones."""
-    return full(_given(size), 1, dtype)
-
-
 def full_like(other, fill_value, dtype=None):
     """Make a tensor filled with one number, in the shape of another."""
     return full(other.shape, fill_value, dtype or other.dtype)
 
 
-def zeros_like(other, dtype=None):
-    """Make zeros in the shape of another tensor."""
-    return full_like(other, 0, dtype)
+def _filled(fill_value):
+    """Make two functions that fill a tensor: one of given sizes, one in the shape of another."""
+
+    def make(*size, dtype=float32, **_):
+        return full(_given(size), fill_value, dtype)
+
+    return make, lambda other, dtype=None: full_like(other, fill_value, dtype)
 
 
-def ones_like(other, dtype=None):
-    """Make ones in the shape of another tensor."""
-    return full_like(other, 1, dtype)
-
-
+(zeros, zeros_like), (ones, ones_like) = _filled(0), _filled(1)
 empty, empty_like = zeros, zeros_like
 
 
