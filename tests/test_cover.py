@@ -97,14 +97,10 @@ def test_the_page_has_texts_answers_and_map():
     assert f"{data['parameters']:,} parameters" in cover.describe_models(ROOT)
 
 
-def test_data_that_differ_are_named_and_written_anew(tmp_path):
-    (tmp_path / "data").mkdir()
+def test_the_file_has_a_voice_in_each_line_and_reads_as_it_was_written():
     described = {"beginning": "It is", "voices": {"a": {"said": ["„so“"]}}, "recipes": {}}
-    assert cover.write_file(tmp_path, described, check=True) == ["the cover's texts and map"]
-    assert not (tmp_path / cover.PATH).exists()
-    assert cover.write_file(tmp_path, described) == ["the cover's texts and map"]
-    assert cover.write_file(tmp_path, described, check=True) == []
-    assert cover.read_data(tmp_path) == described
+    text = cover.format_data(described)
+    assert json.loads(text) == described and '\n"a":{"said":["„so“"]}' in text
 
 
 def test_a_text_in_a_table_keeps_every_character():

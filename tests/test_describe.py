@@ -22,7 +22,7 @@ from press.book.files import Red
 from press.cli import main
 from press.site import written
 from press.site.explorer import FOLDER, build_files
-from press.site.written import PAGE, norms_table, recipes_table, symptoms_table, write_tables
+from press.site.written import PAGE, norms_table, recipes_table, symptoms_table, write_all
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = ModelConfig(dim=16, depth=4, heads=2, context=8, vocab=11)
@@ -162,7 +162,7 @@ def test_a_stale_table_is_red_and_is_written_anew(tmp_path, monkeypatch, capsys)
     assert main(["book", "check", "tables"]) == 1
     *stale, told = capsys.readouterr().out.splitlines()
     explorer = ["the block explorer's S.json", "the block explorer's X.json"]
-    assert stale == ["the table of recipes", *explorer, "README's picture", "START.ipynb"]
+    assert stale == ["the table of recipes", *explorer, "START.ipynb", "README's picture"]
     assert (tmp_path / FOLDER / "X.json").exists(), "a check changes nothing"
     assert told == "tables: 5 faults, not what labkit has; `labkit book tables` writes them anew"
     assert main(["book", "tables"]) == main(["book", "check", "tables"]) == 0
@@ -170,4 +170,4 @@ def test_a_stale_table_is_red_and_is_written_anew(tmp_path, monkeypatch, capsys)
     assert (tmp_path / FOLDER / "S.json").read_text(encoding="utf-8") == rung
     (tmp_path / PAGE).write_text("no marks here")
     with pytest.raises(Red, match="must have marks for its table of norms"):
-        write_tables(tmp_path)
+        write_all(tmp_path, check=True)

@@ -12,7 +12,6 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from labkit.system.files import write_whole
 from press.book.facts import Json
 from press.book.files import read_json
 
@@ -41,17 +40,6 @@ MARKS = {
     "held": '<span role="img" aria-label="logits bounded">●</span>',
 }
 CELL = '<td class="{kind}" style="--depth: {depth:.0f}%">{text}</td>'
-
-
-def write_file(root: Path, described: Json, *, check: bool = False) -> list[str]:
-    """Update the cover's data; return the names of outdated files. With `check`, write nothing."""
-    text = format_data(described)
-    path = root / PATH
-    if path.is_file() and path.read_text(encoding="utf-8") == text:
-        return []
-    if not check:
-        write_whole(path, text)
-    return ["the cover's texts and map"]
 
 
 def format_data(described: Json) -> str:

@@ -15,7 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labkit.system.files import write_whole
 from press.site import cover
 
 if TYPE_CHECKING:
@@ -28,33 +27,16 @@ CALL = "labkitBlocks"  # the function of explorer.js that takes a file
 RUNG = "S"  # of the cover's map
 
 
-def write_files(root: Path, *, check: bool = False) -> list[str]:
-    """Update the data from the records, and the cover's; return the names of outdated files.
-
-    `check` only looks.
-    """
+def list_files(root: Path) -> Iterator[tuple[str, Path, str | None]]:
+    """Yield name, path and text of each file, and of the cover's; one too many has no text."""
     from labkit.leaderboard.voices import describe_map, describe_voices  # needs torch
 
-    made = build_files(root)
-    described = describe_voices(read_recorded(root)) | describe_map(
-        json.loads(made[f"{RUNG}.json"])
-    )
-    stale = write_data(root, made, check=check)
-    return stale + cover.write_file(root, described, check=check)
-
-
-def write_data(root: Path, made: Mapping[str, str], *, check: bool = False) -> list[str]:
-    """Write these data files to the folder; return those that differed. `check` writes nothing."""
-    folder = root / FOLDER
-    there = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.json")}
-    stale = sorted(name for name in {*made, *there} if made.get(name) != there.get(name))
-    if not check:
-        for name in stale:
-            if name in made:
-                write_whole(folder / name, made[name])
-            else:
-                (folder / name).unlink()
-    return [f"the block explorer's {name}" for name in stale]
+    made, folder = build_files(root), root / FOLDER
+    for name in sorted({*made, *(path.name for path in folder.glob("*.json"))}):
+        yield f"the block explorer's {name}", folder / name, made.get(name)
+    voices = describe_voices(read_recorded(root))
+    described = voices | describe_map(json.loads(made[f"{RUNG}.json"]))
+    yield "the cover's texts and map", root / cover.PATH, cover.format_data(described)
 
 
 def read_recorded(root: Path) -> Read:

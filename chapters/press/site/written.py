@@ -13,11 +13,13 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 
 from labkit.plots.figure import Figure
+from labkit.system.files import write_whole
 from press.book.chapters import KERNEL, LANGUAGE, find_chapters, format_number
 from press.book.facts import format_table
 from press.book.files import Red
@@ -26,7 +28,6 @@ from press.book.saving import ALONE
 from press.site import explorer
 from press.site.outline import Book, read_outlines
 
-NAMES = ("norms", "recipes", "symptoms")
 # Where the book says what a recipe was made against, and whether it helps.
 TREATED = {
     recipe: place
@@ -79,26 +80,30 @@ kernel."""
 
 def write_all(root: Path, *, check: bool) -> list[str]:
     """Update all files; return the names of outdated ones. With `check`, write nothing."""
-    stale = [f"the table of {name}" for name in write_tables(root, check=check)]
-    stale += explorer.write_files(root, check=check) + write_commits(root, check=check)
-    return [*stale, *write_picture(root, check=check), *write_start(root, check=check)]
+    files = list_files(root)
+    stale = [name for name, path, text in files if update_file(path, text, check=check)]
+    return [*stale, *write_commits(root, check=check), *write_picture(root, check=check)]
 
 
-def write_tables(root: Path, *, check: bool = False) -> list[str]:
-    """Update the tables and return the outdated ones; with `check`, write nothing."""
-    page = root / PAGE
-    before = after = page.read_text(encoding="utf-8")
-    made = {"norms": norms_table, "recipes": recipes_table, "symptoms": symptoms_table}
-    stale = []
-    for name in NAMES:
-        start, end = find_span(after, name)
-        table = f"\n{made[name]()}\n"
-        if after[start:end] != table:
-            stale.append(name)
-            after = after[:start] + table + after[end:]
-    if not check and after != before:
-        page.write_text(after, encoding="utf-8")
+def update_file(path: Path, text: str | None, *, check: bool = False) -> bool:
+    """Give a file its text, or remove it; return whether it had another. `check` writes nothing."""
+    stale = text != (path.read_text(encoding="utf-8") if path.is_file() else None)
+    if stale and not check and text is None:
+        path.unlink()
+    elif stale and not check:
+        write_whole(path, text or "")
     return stale
+
+
+def list_files(root: Path) -> Iterator[tuple[str, Path, str | None]]:
+    """Yield name, path and text of each file; a table comes with the page around it."""
+    page = root / PAGE
+    for name, make in TABLES.items():
+        text = page.read_text(encoding="utf-8")  # with the tables before this one
+        start, end = find_span(text, name)
+        yield f"the table of {name}", page, f"{text[:start]}\n{make()}\n{text[end:]}"
+    yield from explorer.list_files(root)
+    yield "START.ipynb", root / START, build_start(root)
 
 
 def find_span(text: str, name: str) -> tuple[int, int]:
@@ -194,6 +199,9 @@ def _escape_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*").replace("_", "\\_")
 
 
+TABLES = {"norms": norms_table, "recipes": recipes_table, "symptoms": symptoms_table}
+
+
 def write_picture(root: Path, *, check: bool = False) -> list[str]:
     """Redraw the picture if its numbers differ from the records; with `check`, write nothing."""
     path, figure = root / PICTURE, draw_ladder(root)
@@ -225,20 +233,15 @@ def draw_ladder(root: Path) -> Figure:
     )
 
 
-def write_start(root: Path, *, check: bool = False) -> list[str]:
-    """Write the notebook again if it differs; with `check`, write nothing."""
+def build_start(root: Path) -> str:
+    """Build the notebook that a reader opens first, from the twins and the cover."""
     notebooks = {
         chapter.name: json.loads(chapter.twin.read_text(encoding="utf-8"))
         for chapter in find_chapters(root)
         if chapter.twin.is_file()
     }
     needs = "\n\n".join(NEEDS.findall((root / COVER).read_text(encoding="utf-8")))
-    text, path = format_start(read_outlines(notebooks), needs), root / START
-    if path.is_file() and path.read_text(encoding="utf-8") == text:
-        return []
-    if not check:
-        path.write_text(text, encoding="utf-8")
-    return ["START.ipynb"]
+    return format_start(read_outlines(notebooks), needs)
 
 
 def format_start(book: Book, needs: str) -> str:
