@@ -15,10 +15,10 @@ from press.book import chapters
 from press.book.ledger import load_recorded
 from press.cli import main
 from press.lint import chapter, ledger, pages
-from press.lint.chapter import Text
-from press.lint.numbers import repeated_values, typed_numbers
-from press.lint.said import misstatements
+from press.lint.numbers import find_repeated_values, find_typed_numbers
+from press.lint.said import find_misstatements
 from press.lint.summaries import find_unsupported_bullets
+from press.lint.text import Text
 from press.site.outline import Book, count_prose_words, read_outlines
 from press.site.predictions import HEAD
 
@@ -116,7 +116,7 @@ def test_a_figure_without_words_and_a_wrong_verdict_are_found(tmp_path):
     recorded = load_recorded(ROOT, "book")["claims"]
     name = next(name for name, claim in recorded.items() if claim["verdict"] == "holds")
     wrong = f"The card of `{name}` is contradicted.\n# {KNOWN}"
-    found = faults(chapter.hold_words_against_the_ledger, KNOWN, wrong, tmp_path)
+    found = faults(chapter.find_misstatements, KNOWN, wrong, tmp_path)
     assert found and found[0].startswith("states contradicted, but")
 
 
@@ -294,11 +294,11 @@ def test_a_reference_that_leads_nowhere_is_found():
     ],
 )
 def test_what_counts_as_typed(text, found):
-    assert [one.number for one in typed_numbers(text)] == found
+    told = find_typed_numbers(SimpleNamespace(prose=[text]))
+    assert [fault.partition(" is typed")[0] for fault in told] == found
 
 
 CLAIM = {
-    "kind": "at",
     "statement": "It is 0.42 lower, at 1.94.",
     "values": [0.41, 0.42, 0.4325],
     "published": "8.45 BLEU",
@@ -316,8 +316,10 @@ CLAIM = {
     ],
 )
 def test_a_claims_value_is_found_even_in_math(text, found):
-    assert [one.number for one in repeated_values(text, {"01-x": CLAIM})] == found
-    assert repeated_values(text, {"01-x": CLAIM | {"kind": "exact"}}) == []
+    for kind, wanted in (("at", found), ("exact", [])):
+        ledger = {"01-x": CLAIM | {"kind": kind, "chapter": "01_toy"}}
+        told = find_repeated_values(SimpleNamespace(name="01_toy", prose=[text], ledger=ledger))
+        assert [fault.partition(" is a claim's value")[0] for fault in told] == wanted
 
 
 def test_words_are_counted_without_code_and_math():
@@ -357,7 +359,8 @@ r"""
     ],
 )
 def test_what_prose_says_of_a_card_is_what_is_recorded(made, prose, right):
-    found = misstatements(CHAPTER.format(made=made, prose=prose), RECORDED)
+    source = CHAPTER.format(made=made, prose=prose)
+    found = list(find_misstatements(SimpleNamespace(source=source, ledger=RECORDED)))
     assert (found == []) == right, found
 
 
@@ -390,7 +393,7 @@ def test_a_bullet_of_a_summary_says_no_more_than_its_cards_stand_for(bullet, sai
         "- Elsewhere nobody asks.",
         f"## What you now know\n\n- {bullet}\n\n## References\n\n- x",
     ]
-    found = list(find_unsupported_bullets(prose, FOUND))
+    found = list(find_unsupported_bullets(SimpleNamespace(prose=prose, ledger=FOUND)))
     assert len(found) == bool(said) and all(said in fault for fault in found)
 
 

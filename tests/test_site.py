@@ -20,7 +20,7 @@ from press.book.ledger import load_recorded
 from press.site import claim_cards
 from press.site import sphinx as site_module
 from press.site.coverage import mark_claim
-from press.site.figures import list_names, list_tables
+from press.site.figures import list_pictures, list_tables, read_name
 from press.site.outline import read_outline
 from press.site.page import build_page, is_figure
 from press.site.scoreboard import build_scoreboard
@@ -117,7 +117,8 @@ def test_two_figures_of_a_chapter_cannot_have_one_address():
 def test_every_figure_of_the_book_has_a_name_of_its_own():
     root = Path(__file__).parents[1]
     for chapter in find_chapters(root):
-        names = list_names(json.loads(chapter.twin.read_text(encoding="utf-8")))
+        twin = json.loads(chapter.twin.read_text(encoding="utf-8"))
+        names = list(map(read_name, list_pictures(twin)))
         assert all(names), f'{chapter.name}: end the figure\'s cell in .named("…")'
         assert len(set(names)) == len(names), chapter.name
 

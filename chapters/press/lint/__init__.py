@@ -12,9 +12,10 @@ from pathlib import Path
 
 from press.book.chapters import find_chapters
 from press.book.ledger import load_recorded
-from press.lint.chapter import CHAPTER, Text
+from press.lint.chapter import CHAPTER
 from press.lint.ledger import LEDGER
 from press.lint.pages import PAGES, Around
+from press.lint.text import Text
 from press.site.outline import read_outlines
 
 

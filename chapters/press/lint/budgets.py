@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from press.book.chapters import is_letter
-from press.book.facts import join_text, output_kind
+from press.book.facts import join_text
+from press.lint.text import Text
+from press.site.figures import is_picture
 from press.site.outline import count_prose_words, read_outline
 
 BUDGETS = {
@@ -24,15 +26,15 @@ SHELF_BUDGETS = {
 }
 
 
-def list_excesses(name: str, twin: Mapping[str, Any]) -> Iterator[str]:
-    """Return which budgets a chapter or an appendix exceeds, and by how much."""
-    outline = read_outline(name, dict(twin))
+def keep_budgets(text: Text) -> Iterator[str]:
+    """Check that a chapter or an appendix stays within its limits of length."""
+    outline = read_outline(text.name, dict(text.twin))
     counts = {
         "words": outline.words,
         "cards of findings": sum(c["sort"] == "finding" for c in outline.claims.values()),
-        "figures": outline.figures - count_explorers(twin),
+        "figures": outline.figures - count_explorers(text.twin),
         "open lines of code": outline.lines,
-        "words before the first figure": count_words_before_a_figure(twin),
+        "words before the first figure": count_words_before_a_figure(text.twin),
     }
     shelf = is_letter(outline.number)
     kind = "shelf" if shelf else "chapter"
@@ -56,6 +58,6 @@ def count_words_before_a_figure(twin: Mapping[str, Any]) -> int:
     for cell in twin["cells"]:
         if cell["cell_type"] == "markdown":
             words += count_prose_words(join_text(cell["source"]))
-        if {output_kind(output) for output in cell.get("outputs", [])} & {"figure", "slider"}:
+        if any(map(is_picture, cell.get("outputs", []))):
             break
     return words

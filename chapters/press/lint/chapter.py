@@ -1,27 +1,23 @@
 """Rules for chapters: required parts, no typed measurements, short cells, described figures."""
 
 import ast
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import jupytext
 
 from press.book import chapters
-from press.book.cells import claim_cells, code_cells
-from press.book.chapters import NUMBER, Chapter
+from press.book.cells import claim_cells
+from press.book.chapters import NUMBER
 from press.book.citations import strip_citations
 from press.book.facts import join_text
 from press.book.ledger import collect_claims
-from press.book.percent import TextCell
-from press.lint.budgets import list_excesses
-from press.lint.numbers import repeated_values, typed_numbers
+from press.lint.budgets import keep_budgets
+from press.lint.numbers import find_repeated_values, find_typed_numbers
 from press.lint.predictions import find_told_ids, find_wrong_questions, locate_claims
-from press.lint.said import misstatements
+from press.lint.said import find_misstatements
 from press.lint.summaries import find_unsupported_bullets
+from press.lint.text import Text
 from press.site.hero import FOLDED, OPEN, SHORT
 from press.site.outline import find_questions, list_exercises
 from press.site.predictions import list_questions
@@ -47,66 +43,6 @@ PROOF = re.compile(r"\b(prove|proof|show that)\b", re.I)
 SLIDER = re.compile(r"\bplots\.explore\(")
 
 
-@dataclass(frozen=True)
-class Text:
-    """A chapter as the rules read it: its source, its twin, and its recorded claims."""
-
-    chapter: Chapter
-    source: str
-    twin: Mapping[str, Any]
-    ledger: Mapping[str, Mapping[str, Any]]  # the claims of all chapters, as recorded
-
-    @classmethod
-    def read(cls, chapter: Chapter, ledger: Mapping[str, Mapping[str, Any]]) -> "Text":
-        """Read a chapter and its twin."""
-        twin = json.loads(chapter.twin.read_text(encoding="utf-8"))
-        return cls(chapter, chapter.source.read_text(encoding="utf-8"), twin, ledger)
-
-    @property
-    def name(self) -> str:
-        """The chapter's name, as in 04_qk_norm."""
-        return self.chapter.name
-
-    @cached_property
-    def prose(self) -> list[str]:
-        """The Markdown cells."""
-        cells = chapters.read_chapter(self.chapter).cells
-        return [cell.source for cell in cells if cell.cell_type == "markdown"]
-
-    @cached_property
-    def code(self) -> list[TextCell]:
-        """The code cells."""
-        return code_cells(self.chapter)
-
-
-def find_typed_numbers(text: Text) -> Iterator[str]:
-    """Find typed measurements: a cell must print them, or a citation must follow the quotation."""
-    for markdown in text.prose:
-        for one in typed_numbers(markdown):
-            yield (
-                f"{one.number} is typed (… {one.around} …); a cell prints a number, a citation in "
-                "the same paragraph or row quotes it, math shows its arithmetic"
-            )
-
-
-def find_repeated_values(text: Text) -> Iterator[str]:
-    """Find typed values of claims: only the claim's card should show them."""
-    own = {name: claim for name, claim in text.ledger.items() if claim["chapter"] == text.name}
-    for markdown in text.prose:
-        for one in repeated_values(markdown, own):
-            yield f"{one.number} is a claim's value (… {one.around} …); its card shows it"
-
-
-def hold_words_against_the_ledger(text: Text) -> Iterator[str]:
-    """Find sentences about a verdict that disagree with the ledger."""
-    yield from misstatements(text.source, text.ledger)
-
-
-def hold_the_summary_to_its_cards(text: Text) -> Iterator[str]:
-    """Check that each bullet of the summary names its claims, and says which nobody challenged."""
-    yield from find_unsupported_bullets(text.prose, text.ledger)
-
-
 def ask_before_the_answer(text: Text) -> Iterator[str]:
     """Check that a chapter asks its reader before it shows an answer; one choice must be right."""
     cells = chapters.read_chapter(text.chapter).cells
@@ -116,11 +52,6 @@ def ask_before_the_answer(text: Text) -> Iterator[str]:
         if not list(list_questions("\n\n".join(text.prose))):
             yield "asks its reader nothing"
         yield from find_told_ids(cells, made)
-
-
-def keep_budgets(text: Text) -> Iterator[str]:
-    """Check that a chapter or an appendix stays within its limits of length."""
-    yield from list_excesses(text.name, text.twin)
 
 
 def measure_cells(text: Text) -> Iterator[str]:
@@ -244,8 +175,8 @@ def save_in_jupyterlab(text: Text) -> Iterator[str]:
 CHAPTER: tuple[Callable[[Text], Iterator[str]], ...] = (
     find_typed_numbers,
     find_repeated_values,
-    hold_words_against_the_ledger,
-    hold_the_summary_to_its_cards,
+    find_misstatements,
+    find_unsupported_bullets,
     ask_before_the_answer,
     keep_budgets,
     measure_cells,

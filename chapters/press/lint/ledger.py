@@ -8,7 +8,7 @@ from labkit.statistics.recorded import compute_p_values, judge_again, rebuild_es
 from press.book.chapters import is_letter, read_number
 from press.book.compare import EXACT, find_change
 from press.book.ledger import collect_claims, join_claims
-from press.lint.chapter import Text
+from press.lint.text import Text
 
 Claims = Mapping[str, Mapping[str, Any]]
 TOGETHER, ON_A_SHELF = 30, 60  # findings that Holm's correction can bear

@@ -1,10 +1,10 @@
 """Find numbers in prose that a run should have printed: typed numbers, and values of a claim."""
 
+import itertools
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
+from press.lint.text import Text
 from press.site.outline import FENCED, MATH
 
 # What makes a paragraph or a row one that quotes: a citation, an arXiv number, a link.
@@ -15,14 +15,6 @@ LINK = re.compile(r"\]\([^)\s]*\)|<https?://[^>]*>|https?://\S+")
 NUMBER = re.compile(r"(?<![\w.,])[-−+]?(\d[\d,]*)\.(\d+)(?![\d.]*\w)")
 PERCENT = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)\s*(?:%|per cent\b|percent\b)")
 INTERVAL = re.compile(r"95\s*(?:%|per cent)")  # the book's intervals all are
-
-
-@dataclass(frozen=True)
-class Typed:
-    """A typed number, with the words around it."""
-
-    number: str
-    around: str
 
 
 def blocks(markdown: str) -> Iterator[tuple[str, bool]]:
@@ -65,41 +57,44 @@ def percentages(text: str) -> Iterator[re.Match[str]]:
             yield match
 
 
-def typed_numbers(markdown: str) -> list[Typed]:
-    """List numbers that look measured and are not quotations, code or visible arithmetic."""
-    found = []
-    for block, cites in blocks(markdown):
+def find_typed_numbers(text: Text) -> Iterator[str]:
+    """Find typed measurements: a cell must print them, or a citation must follow the quotation."""
+    for block, cites in itertools.chain(*map(blocks, text.prose)):
         if not cites:
-            text = plain(block)
-            found += [_typed(text, match) for match in (*decimals(text), *percentages(text))]
-    return found
+            words = plain(block)
+            for match in (*decimals(words), *percentages(words)):
+                yield (
+                    f"{match.group().strip()} is typed (… {look_around(match)} …); a cell prints a "
+                    "number, a citation in the same paragraph or row quotes it, math shows its "
+                    "arithmetic"
+                )
 
 
-def repeated_values(markdown: str, claims: Mapping[str, Mapping[str, Any]]) -> list[Typed]:
-    """List numbers, also in quotations, that repeat the value of a claim of the chapter.
+def find_repeated_values(text: Text) -> Iterator[str]:
+    """Find numbers, also in quotations, that repeat a value of the chapter's claims.
 
-    In math, where chance meets are many, only those that a card prints with the same digits.
+    Only the claim's card should show it. In math, where chance meets are many, only those count
+    that a card prints with the same digits.
     """
-    published = " ".join(str(claim.get("published") or "") for claim in claims.values())
+    claims = [claim for claim in text.ledger.values() if claim["chapter"] == text.name]
+    published = " ".join(str(claim.get("published") or "") for claim in claims)
     quoted = {match.group().strip("+-−") for match in decimals(published)}
     measured: set[str] = set()
     means: list[float] = []
-    for claim in claims.values():
+    for claim in claims:
         if claim["kind"] != "exact":
             measured |= {m.group().strip("+-−") for m in decimals(claim["statement"])}
             means.append(abs(sum(claim["values"]) / len(claim["values"])))
-    found = []
-    for block, _ in blocks(markdown):
+    for block, _ in itertools.chain(*map(blocks, text.prose)):
         outside = {match.group() for match in decimals(plain(block))}
-        text = plain(block, math=True)
-        for match in decimals(text):
+        for match in decimals(plain(block, math=True)):
             number, digits = match.group().strip("+-−"), len(match.group(2))
             same = {f"{mean:.{digits}f}" for mean in means} if match.group() in outside else set()
             if number in measured | same and number not in quoted:
-                found.append(_typed(text, match))
-    return found
+                found = f"{match.group().strip()} is a claim's value"
+                yield f"{found} (… {look_around(match)} …); its card shows it"
 
 
-def _typed(text: str, match: re.Match[str]) -> Typed:
-    around = text[max(0, match.start() - 40) : match.end() + 30]
-    return Typed(match.group().strip(), " ".join(around.split()))
+def look_around(match: re.Match[str]) -> str:
+    """Return a number with the words around it."""
+    return " ".join(match.string[max(0, match.start() - 40) : match.end() + 30].split())

@@ -7,11 +7,12 @@ one. The cards that it mentions are the claims that it names, or else those of t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from press.book.chapters import NUMBER
 from press.book.percent import cells_of
+from press.lint.text import Text
 
 Claims = Mapping[str, Mapping[str, Any]]
 SAYS = {
@@ -44,20 +45,18 @@ def made_in(code: str, claims: Claims) -> list[str]:
     ]
 
 
-def misstatements(text: str, claims: Claims) -> list[str]:
-    """List the sentences that state another verdict than the ledger."""
-    found: list[str] = []
+def find_misstatements(text: Text) -> Iterator[str]:
+    """Find sentences that state another verdict than the ledger."""
     near: list[str] = []
     prose_before = True
-    for cell in cells_of(text):
+    for cell in cells_of(text.source):
         markdown = cell.kind == "markdown"
         if not markdown:
-            near = made_in(cell.source, claims) + ([] if prose_before else near)
+            near = made_in(cell.source, text.ledger) + ([] if prose_before else near)
         for sentence in SENTENCE.split(cell.source) if markdown else []:
-            if wrong := _wrong(sentence, near, claims):
-                found.append(f"{wrong}: {' '.join(sentence.split())}")
+            if wrong := _wrong(sentence, near, text.ledger):
+                yield f"{wrong}: {' '.join(sentence.split())}"
         prose_before = markdown
-    return found
 
 
 def _wrong(sentence: str, near: list[str], claims: Claims) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from labkit.experiments.card_html import TRIED
+from press.lint.text import Text
 
 HEADING = "## What you now know"
 DERIVED = "derived"
@@ -30,12 +31,12 @@ UNDECIDED = re.compile(
 Claims = Mapping[str, Mapping[str, Any]]
 
 
-def find_unsupported_bullets(prose: list[str], claims: Claims) -> Iterator[str]:
-    """Yield the errors in the bullets of a chapter's summary."""
-    for markdown in prose:
+def find_unsupported_bullets(text: Text) -> Iterator[str]:
+    """Check that each bullet of the summary names its claims, and says which nobody challenged."""
+    for markdown in text.prose:
         _, heading, summary = markdown.partition(HEADING)
         for bullet in BULLET.findall(summary.partition("\n## ")[0]) if heading else []:
-            yield from _judge_bullet(bullet, claims)
+            yield from _judge_bullet(bullet, text.ledger)
 
 
 def _judge_bullet(bullet: str, claims: Claims) -> Iterator[str]:

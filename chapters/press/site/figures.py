@@ -66,19 +66,18 @@ def find_table(chapter: str, name: str) -> str:
     return f"{FOLDER}/{chapter}/{name}.csv"
 
 
+def list_pictures(notebook: Json) -> list[Json]:
+    """List the outputs of a notebook that are figures or sliders."""
+    outputs = (output for cell in notebook["cells"] for output in cell.get("outputs", []))
+    return list(filter(is_picture, outputs))
+
+
 def list_tables(chapter: str, notebook: Json) -> Iterator[tuple[str, bytes]]:
     """Yield path and content of each figure's table; a byte order mark identifies it as UTF-8."""
     numbering = Numbering(chapter)
-    for cell in notebook["cells"]:
-        for output in filter(is_picture, cell.get("outputs", [])):
-            if table := numbering.take(output).table:
-                yield table, join_text(output["data"][TABLE]).encode("utf-8-sig")
-
-
-def list_names(notebook: Json) -> list[str]:
-    """List the names of a chapter's figures."""
-    cells = notebook["cells"]
-    return [read_name(one) for cell in cells for one in cell.get("outputs", []) if is_picture(one)]
+    for output in list_pictures(notebook):
+        if table := numbering.take(output).table:
+            yield table, join_text(output["data"][TABLE]).encode("utf-8-sig")
 
 
 def own_ids(markup: str, anchor: str) -> str:

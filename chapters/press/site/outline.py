@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from press.book.chapters import read_number
 from press.book.citations import strip_citations
 from press.book.declared import sum_costs
-from press.book.facts import Json, join_text, output_kind, title_of
+from press.book.facts import Json, join_text, title_of
 from press.book.folds import count_open_lines
 from press.book.ledger import collect_claims
+from press.site.figures import list_pictures
 
 FENCED = re.compile(r"(?ms)^(```+|~~~+|:::+).*?^\1\s*$")
 MATH = re.compile(r"\$\$.+?\$\$|\\\[.+?\\\]|(?<![\\$])\$(?!\s).+?(?<![\s\\])\$", re.S)
@@ -87,7 +88,7 @@ def read_outline(name: str, notebook: Json) -> Outline:
         prose="\n\n".join(plain),
         lines=count_open_lines(notebook),
         formulas=sum(len(MATH_BLOCK.findall(source)) for source in opened),
-        figures=count_figures(notebook),
+        figures=len(list_pictures(notebook)),
         seconds=sum_costs(notebook)["cpu_seconds"],
         memory=read_memory(code),
         claims={card["id"]: card for card in collect_claims(notebook, name)},
@@ -163,12 +164,6 @@ def count_prose_words(markdown: str) -> int:
     """Count the words that contain a letter, outside code blocks and math."""
     plain = re.sub(r"<[^>\n]*>", " ", MATH.sub(" x ", FENCED.sub("", markdown)))
     return sum(bool(re.search(r"[^\W\d_]", word)) for word in plain.split())
-
-
-def count_figures(notebook: Json) -> int:
-    """Count the figures of a notebook, and the interactive ones."""
-    outputs = (output for cell in notebook["cells"] for output in cell.get("outputs", []))
-    return sum(output_kind(output) in ("figure", "slider") for output in outputs)
 
 
 def read_memory(sources: Iterable[str]) -> dict[str, str]:
