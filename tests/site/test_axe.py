@@ -1,11 +1,11 @@
 """axe-core finds no violation on any page: light or dark, desktop or phone."""
 
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 pytestmark = pytest.mark.site
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -44,19 +44,13 @@ SCREENS = {"light": ("light", 1400, 900), "dark, telephone": ("dark", 390, 844)}
 
 
 @pytest.fixture(params=SCREENS.values(), ids=SCREENS)
-def themed(request: pytest.FixtureRequest, browser: Browser, base: str) -> Iterator[Page]:
+def themed(request: pytest.FixtureRequest, tab: Any) -> Page:
     """Open a tab with axe on every page, without transitions, which axe would see half done."""
     scheme, width, height = request.param
-    context = browser.new_context(
-        base_url=base,
-        color_scheme=scheme,
-        reduced_motion="reduce",
-        viewport={"width": width, "height": height},
-    )
-    context.add_init_script(axe())
-    page = context.new_page()
-    yield page
-    context.close()
+    viewport = {"width": width, "height": height}
+    page = tab(color_scheme=scheme, reduced_motion="reduce", viewport=viewport)
+    page.add_init_script(axe())
+    return page
 
 
 def faults(page: Page, within: str | None = None) -> list[str]:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from press.site import cover
 from tests.site.test_axe import axe, faults
@@ -42,9 +42,8 @@ def test_a_reader_moves_the_step_bets_and_sees_answers_and_map_by_keys_alone(pag
     expect(page.locator(".labkit-map td").first).to_be_visible()
 
 
-def test_without_a_script_answers_and_map_are_in_sight(browser: Browser, base: str):
-    context = browser.new_context(base_url=base, java_script_enabled=False)
-    page = context.new_page()
+def test_without_a_script_answers_and_map_are_in_sight(tab):
+    page = tab(java_script_enabled=False)
     page.goto("index.html")
     for hidden in ("select", "button", "input"):
         expect(page.locator(f".labkit-voices {hidden}").first).to_be_hidden()
@@ -52,7 +51,6 @@ def test_without_a_script_answers_and_map_are_in_sight(browser: Browser, base: s
     cell = page.locator(".labkit-map td.speaks").first
     expect(cell).to_be_visible()
     expect(cell).to_have_css("background-color", re.compile(r"color\(|rgb\("))
-    context.close()
 
 
 def test_the_cover_is_light_and_waits_for_no_font_of_icons(page: Page):

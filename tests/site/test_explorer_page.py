@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from press.cli import main
 from tests.site.test_axe import LIGHTEN, axe, faults
@@ -277,16 +277,14 @@ def test_a_chapter_shows_its_two_blocks(page: Page, chapter: str):
 
 
 @pytest.mark.parametrize("address", PRESET)
-def test_without_a_script_a_picture_tells_the_same(browser: Browser, base: str, address: str):
-    context = browser.new_context(base_url=base, java_script_enabled=False)
-    page = context.new_page()
+def test_without_a_script_a_picture_tells_the_same(tab: Any, address: str):
+    page = tab(java_script_enabled=False)
     page.goto(address)
     own, *_ = PRESET[address]
     picture = page.locator("figure[data-explorer] svg.labkit-wide").first
     expect(picture).to_be_visible()
     assert f"{own}: norms" in (picture.get_attribute("aria-label") or "")
     assert page.locator(".labkit-explorer").count() == 0
-    context.close()
 
 
 def test_the_printer_gets_the_picture(page: Page):
@@ -348,15 +346,13 @@ def test_a_click_is_one_layout_and_few_changes(
     assert changes <= 60
 
 
-def test_it_runs_on_a_page_that_was_opened_from_a_folder(browser: Browser, site: Path):
-    context = browser.new_context()
-    page = context.new_page()
+def test_it_runs_on_a_page_that_was_opened_from_a_folder(tab: Any, site: Path):
+    page = tab()
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     open_explorer(page, (site / PAGE).as_uri())
     slot(page, "q").click()
     expect(said(page)).to_contain_text("You put a norm on the queries.")
-    context.close()
     assert wrong == []
 
 

@@ -7,15 +7,15 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, expect
+from playwright.sync_api import Locator, Page, ViewportSize, expect
 
-from press.site.figures import is_picture
+from press.site.figures import list_pictures, read_name
 
 pytestmark = pytest.mark.site
 
@@ -67,13 +67,10 @@ def page(page: Page) -> Page:
 
 
 @pytest.fixture
-def phone(browser: Browser, base: str) -> Iterator[BrowserContext]:
-    context = browser.new_context(
-        base_url=base, viewport=PHONE, has_touch=True, is_mobile=True, color_scheme="light"
-    )
-    context.add_init_script(SHOW)
-    yield context
-    context.close()
+def phone(tab) -> Page:
+    page = tab(viewport=PHONE, has_touch=True, is_mobile=True, color_scheme="light")
+    page.add_init_script(SHOW)
+    return page
 
 
 def marks_of(drawing: Locator) -> dict:
@@ -84,8 +81,7 @@ def outputs_of(root: Path, chapter: str) -> dict[str, dict]:
     """Read a chapter's executed figures by their names."""
     path = root / "build" / "book" / "book" / chapter.replace(".html", ".ipynb")
     notebook = json.loads(path.read_text(encoding="utf-8"))
-    found = [o for cell in notebook["cells"] for o in cell.get("outputs", []) if is_picture(o)]
-    return {output["metadata"]["labkit"]["name"]: output for output in found}
+    return {read_name(output): output for output in list_pictures(notebook)}
 
 
 def name_of(drawing: Locator) -> str:
@@ -233,20 +229,17 @@ def test_a_readout_stands_beside_its_mark_and_inside_its_figure(page: Page, chap
     expect(page.locator("[data-spot]")).to_have_count(0)
 
 
-def test_a_finger_s_reading_stays_until_it_taps_elsewhere(
-    phone: BrowserContext, chapters: list[str]
-):
-    page = phone.new_page()
-    page.goto(chapters[4])
-    drawing = page.locator(READ).last
+def test_a_finger_s_reading_stays_until_it_taps_elsewhere(phone: Page, chapters: list[str]):
+    phone.goto(chapters[4])
+    drawing = phone.locator(READ).last
     drawing.scroll_into_view_if_needed()
     _, _, x, y = drawing.evaluate(PLACES)[0]
-    page.touchscreen.tap(x, y)
+    phone.touchscreen.tap(x, y)
     expect(drawing).to_have_attribute("data-spot", re.compile(r"\d+ \d+"))
-    page.wait_for_timeout(300)
+    phone.wait_for_timeout(300)
     assert drawing.locator(".labkit-readout").inner_text()
-    page.touchscreen.tap(5, 5)
-    expect(page.locator("[data-spot]")).to_have_count(0)
+    phone.touchscreen.tap(5, 5)
+    expect(phone.locator("[data-spot]")).to_have_count(0)
 
 
 # -- keep a name --------------------------------------------------------------------------------
@@ -401,26 +394,23 @@ def test_a_slider_begins_where_its_range_says_and_its_frames_are_in_order(
 
 
 # -- a phone, the dark, no script ---------------------------------------------------------------
-def test_text_on_a_phone_can_be_read_and_none_is_cut(phone: BrowserContext, chapters: list[str]):
-    page, wrong, drawings = phone.new_page(), {}, 0
+def test_text_on_a_phone_can_be_read_and_none_is_cut(phone: Page, chapters: list[str]):
+    wrong, drawings = {}, 0
     for name in chapters:
-        page.goto(name)
-        page.evaluate(OPEN)
-        found = page.evaluate(TEXTS)
+        phone.goto(name)
+        phone.evaluate(OPEN)
+        found = phone.evaluate(TEXTS)
         drawings += len(found)
         for one in found:
             if one["smallest"] < LEAST or one["out"]:
                 wrong[f"{name}#{one['figure']}"] = (round(one["smallest"], 1), one["out"])
-        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], name
+        assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], name
     assert drawings > 60
     assert wrong == {}
 
 
-def test_without_a_script_a_figure_says_all_that_it_can(
-    browser: Browser, base: str, chapters: list[str]
-):
-    context = browser.new_context(base_url=base, java_script_enabled=False)
-    page = context.new_page()
+def test_without_a_script_a_figure_says_all_that_it_can(tab, base: str, chapters: list[str]):
+    page = tab(java_script_enabled=False)
     for name in chapters[:5]:
         page.goto(name)
         for figure in page.locator("article figure.labkit-figure:visible").all():
@@ -429,13 +419,11 @@ def test_without_a_script_a_figure_says_all_that_it_can(
             assert figure.locator("input:visible").count() == 0, "a slider that moves nothing"
         address = page.locator("figure .labkit-foot a[download]").first.get_attribute("href")
         assert page.request.get(f"{base}/{address}").ok
-    context.close()
 
 
-def test_a_readout_can_be_read_in_the_dark(browser: Browser, base: str, chapters: list[str]):
-    context = browser.new_context(base_url=base, color_scheme="dark")
-    context.add_init_script(SHOW)
-    page = context.new_page()
+def test_a_readout_can_be_read_in_the_dark(tab, chapters: list[str]):
+    page = tab(color_scheme="dark")
+    page.add_init_script(SHOW)
     page.goto(chapters[4])
     drawing = page.locator(READ).last
     drawing.focus()
@@ -447,7 +435,6 @@ def test_a_readout_can_be_read_in_the_dark(browser: Browser, base: str, chapters
     assert light[0] > 500 > 150 > light[1]
     image = page.locator(".labkit-drawing svg image").first
     assert "brightness" in image.evaluate("e => getComputedStyle(e).filter")
-    context.close()
 
 
 # -- weight -------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from press.book.chapters import read_number
 
@@ -218,9 +218,8 @@ def test_a_chapter_s_tally_leads_to_its_claims_alone(page: Page, chapters: list[
     assert set(shown.evaluate_all("all => all.map(e => e.dataset.chapter)")) == {number}
 
 
-def test_without_script_the_scoreboard_is_a_list_in_folds(browser: Browser, base: str):
-    context = browser.new_context(base_url=base, java_script_enabled=False)
-    page = context.new_page()
+def test_without_script_the_scoreboard_is_a_list_in_folds(tab):
+    page = tab(java_script_enabled=False)
     page.goto("scoreboard.html")
     expect(page.locator(".labkit-filter")).to_be_hidden()
     fold = page.locator(".labkit-chapter").first
@@ -228,7 +227,6 @@ def test_without_script_the_scoreboard_is_a_list_in_folds(browser: Browser, base
     card = fold.locator(".labkit-claim").first
     card.locator("summary").click()
     expect(card.locator(".labkit-more")).to_be_visible()
-    context.close()
 
 
 def test_the_cover_has_every_claim_within_its_first_screens(page: Page, claims: dict[str, dict]):

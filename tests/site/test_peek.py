@@ -3,16 +3,13 @@
 import re
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.site
 
 TERM = ".bd-article a.labkit-term:visible"
 NOTE = ".labkit-note"
-
-
-def open_chapter(page: Page, base: str = "") -> None:
-    page.goto(f"{base}04_qk_norm.html")
+CHAPTER = "04_qk_norm.html"
 
 
 def test_every_chapter_links_its_words(page: Page, chapters: list[str]):
@@ -23,7 +20,7 @@ def test_every_chapter_links_its_words(page: Page, chapters: list[str]):
 
 
 def test_pointing_at_a_word_says_its_meaning_and_leaving_hushes(page: Page):
-    open_chapter(page)
+    page.goto(CHAPTER)
     term = page.locator(TERM).first
     term.hover()
     expect(page.locator(NOTE)).to_have_text(term.get_attribute("data-meaning") or "?")
@@ -34,7 +31,7 @@ def test_pointing_at_a_word_says_its_meaning_and_leaving_hushes(page: Page):
 
 
 def test_the_keyboard_hears_it_too(page: Page):
-    open_chapter(page)
+    page.goto(CHAPTER)
     term = page.locator(TERM).first
     term.focus()
     expect(page.locator(NOTE)).to_be_visible()
@@ -46,17 +43,16 @@ def test_the_keyboard_hears_it_too(page: Page):
 
 
 def test_a_citation_says_its_title(page: Page):
-    open_chapter(page)
+    page.goto(CHAPTER)
     cited = page.locator(".bd-article p a.external[data-meaning]:visible").first
     cited.hover()
     expect(page.locator(NOTE)).to_contain_text(re.compile(r"\(\d{4}\)\. \w"))
     assert cited.get_attribute("title") is None
 
 
-def test_a_first_tap_says_it_and_a_second_one_goes_there(browser: Browser, base: str):
-    context = browser.new_context(has_touch=True, viewport={"width": 390, "height": 844})
-    page = context.new_page()
-    open_chapter(page, base)
+def test_a_first_tap_says_it_and_a_second_one_goes_there(tab):
+    page = tab(has_touch=True, viewport={"width": 390, "height": 844})
+    page.goto(CHAPTER)
     term = page.locator(TERM).first
     term.tap()
     expect(page.locator(NOTE)).to_be_visible()
@@ -65,4 +61,3 @@ def test_a_first_tap_says_it_and_a_second_one_goes_there(browser: Browser, base:
     expect(page).to_have_url(re.compile(r"04_qk_norm\.html$"))
     term.tap()
     expect(page).to_have_url(re.compile(r"glossary\.html#term-"))
-    context.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 pytestmark = pytest.mark.site
 
@@ -207,18 +207,17 @@ def test_a_question_that_has_changed_is_asked_anew(page: Page, asking: list[str]
     expect(row).to_have_attribute("data-state", "open")
 
 
-def test_two_tabs_agree(browser: Browser, base: str, asking: list[str]):
-    context = browser.new_context(base_url=base)
-    one, other = context.new_page(), context.new_page()
-    for tab in (one, other):
-        tab.goto(asking[0])
-    for tab, number in ((one, 0), (other, 1)):
-        choose(questions(tab).nth(number), 0)
-    for tab in (one, other):
+def test_two_tabs_agree(tab: Any, asking: list[str]):
+    one = tab()
+    other = one.context.new_page()
+    for page in (one, other):
+        page.goto(asking[0])
+    for page, number in ((one, 0), (other, 1)):
+        choose(questions(page).nth(number), 0)
+    for page in (one, other):
         for number in (0, 1):
-            expect(questions(tab).nth(number)).to_have_attribute("data-state", "locked")
+            expect(questions(page).nth(number)).to_have_attribute("data-state", "locked")
     assert len(stored(one)) == 2
-    context.close()
 
 
 # -- no script, paper, a folder ---------------------------------------------------------------
