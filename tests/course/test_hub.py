@@ -25,6 +25,7 @@ from press.course import material, passwords, proxy
 from tests import in_jupyterlab
 from tests.course import hub_material
 from tests.course.hub_material import CHAPTER
+from tests.course.test_walls import list_running
 from tests.in_jupyterlab import NOTEBOOK, code_cells, errors, free_ports, images
 
 FIRST_UID, NAMES = 27_000, ("alice", "bob")
@@ -109,18 +110,6 @@ def until(happens: Callable[[], object], seconds: float, what: str, hub: Hub | N
             said = hub.log()[-3000:] if hub else ""
             pytest.fail(f"not within {seconds:g} s: {what}\n{said}")
         time.sleep(0.1)
-
-
-def processes(*uids: int) -> list[int]:
-    """List the processes that run under the course's user numbers."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if path.stat().st_uid in uids:
-                found.append(int(path.name))
-        except FileNotFoundError:
-            continue
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -349,18 +338,18 @@ def test_an_idle_server_is_stopped_and_a_used_one_is_not(
 
     def alone() -> bool:
         assert contexts["bob"].request.get(f"{hub.url}user/bob/api/contents").status == 200
-        return not processes(FIRST_UID)
+        return not list_running(FIRST_UID)
 
     until(alone, IDLE + 30, "the end of alice's server", hub)
     assert "Culling server alice" in hub.log()
-    assert processes(FIRST_UID + 1)
+    assert list_running(FIRST_UID + 1)
 
 
 def test_the_end_of_the_hub_leaves_nothing_running(hub: Hub, visits):
-    assert processes(FIRST_UID + 1)
+    assert list_running(FIRST_UID + 1)
     hub.process.send_signal(signal.SIGINT)
     assert hub.process.wait(30) == 0
-    until(lambda: not processes(FIRST_UID, FIRST_UID + 1), 5, "the end of all servers", hub)
+    until(lambda: not list_running(FIRST_UID, FIRST_UID + 1), 5, "the end of all servers", hub)
     assert hub.groups() == []
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", hub.port)) != 0

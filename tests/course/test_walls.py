@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from press import bubblewrap, control_groups
@@ -69,26 +70,20 @@ def house():
     made = House()
     yield made
     shutil.rmtree(made.folder)
-    assert running() == []
+    assert list_running(UID, OTHER) == []
 
 
-def running() -> list[str]:
-    """List the processes of the two users."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if path.stat().st_uid in (UID, OTHER):
-                found.append((path / "comm").read_text().strip())
-        except FileNotFoundError:
-            continue
-    return found
+def list_running(*uids: int) -> list[str]:
+    """List the processes that run under these user numbers."""
+    found = psutil.process_iter(["name", "uids"])
+    return [one.info["name"] for one in found if one.info["uids"].real in uids]
 
 
 def until_quiet(seconds: float = 10) -> None:
     end = time.monotonic() + seconds
-    while running() and time.monotonic() < end:
+    while list_running(UID, OTHER) and time.monotonic() < end:
         time.sleep(0.02)
-    assert running() == []
+    assert list_running(UID, OTHER) == []
 
 
 @EACH_WAY
