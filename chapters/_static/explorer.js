@@ -8,33 +8,19 @@
 
 (() => {
   const HOME = `${(document.currentScript?.src ?? "").replace(/[^/]*$/, "")}blocks/`;
-  const given = new Map(); // by name: what is coming, and how it arrives or fails
+  const given = new Map(); // by name: what a script of data held
 
-  function expect(name) {
-    if (!given.has(name)) {
-      const one = { asked: false };
-      one.coming = new Promise((resolve, reject) => Object.assign(one, { arrive: resolve, fail: reject }));
-      given.set(name, one);
-    }
-    return given.get(name);
-  }
-
-  window.labkitBlocks = (name, content) => {
-    const one = expect(name);
-    one.asked = true;
-    one.arrive(content);
-  };
+  window.labkitBlocks = (name, content) => given.set(name, content);
 
   function load(name) {
-    const one = expect(name);
-    if (!one.asked) {
-      one.asked = true;
+    return new Promise((resolve, reject) => {
+      if (given.has(name)) return resolve(given.get(name));
       const script = document.createElement("script");
       script.src = `${HOME}${name}.js`;
-      script.onerror = () => { given.delete(name); one.fail(new Error(`no data of ${name}`)); };
+      script.onload = () => resolve(given.get(name));
+      script.onerror = () => reject(new Error(`no data of ${name}`));
       document.head.append(script);
-    }
-    return one.coming;
+    });
   }
 
   // -- drawing ---------------------------------------------------------------------------------
