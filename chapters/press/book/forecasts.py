@@ -15,7 +15,7 @@ import csv
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,11 @@ class Score:
     count: int
     brier: float
     bins: tuple[tuple[float, float, int, int], ...]  # from, to, forecasts, held
+
+    @property
+    def held(self) -> int:
+        """Count the forecasts whose claims hold."""
+        return sum(held for *_, held in self.bins)
 
     def __str__(self) -> str:
         kept = ", ".join(f"{low:g} to {high:g}: {k} of {n} held" for low, high, n, k in self.bins)
@@ -146,6 +151,11 @@ def score_forecasts(forecasts: Sequence[Forecast]) -> list[Score]:
         if one.outcome is not None and word in ("", LOCKED, LOOKED):
             groups.setdefault((one.by, one.sort or "all", word), []).append(one)
     return [_score(*of, groups[of]) for of in sorted(groups)]
+
+
+def score_all(forecasts: Sequence[Forecast]) -> list[Score]:
+    """Score the authors and the papers over both kinds of claims together."""
+    return score_forecasts([replace(one, sort="") for one in forecasts if one.by != "you"])
 
 
 def _score(by: str, sort: str, word: str, of: Sequence[Forecast]) -> Score:

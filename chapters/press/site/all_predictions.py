@@ -15,7 +15,7 @@ from labkit.experiments.locks import LOCKED, WORDS
 from labkit.statistics.recorded import read_criterion
 from press.book.chapters import format_number
 from press.book.facts import Json, format_table
-from press.book.forecasts import Forecast, list_forecasts, read_withdrawn, score_forecasts
+from press.book.forecasts import Forecast, list_forecasts, read_withdrawn, score_all
 from press.site.outline import Book, Outline
 from press.site.predictions import Question, draw_data, list_questions, read_facts
 
@@ -84,7 +84,6 @@ def format_scores(root: Path) -> str:
 def list_scores(forecasts: Sequence[Forecast]) -> Iterator[tuple[str, ...]]:
     """Score the authors and the papers over all their locked forecasts, both kinds together."""
     names = {"authors": "the authors", "paper": "the papers"}
-    whole = [Forecast(**{**vars(one), "sort": ""}) for one in forecasts if one.by in BY]
-    for score in score_forecasts(whole):
-        held = sum(k for *_, k in score.bins)
-        yield names[score.by], WORDS[score.word], str(score.count), str(held), f"{score.brier:.3f}"
+    for score in score_all(forecasts):
+        counts = str(score.count), str(score.held)
+        yield names[score.by], WORDS[score.word], *counts, f"{score.brier:.3f}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
 
 from labkit.experiments.card_html import LOOKS, VERDICTS, find_sentence, typeset
 from labkit.experiments.locks import LOCKED, MARGIN, WORDS
@@ -23,7 +22,7 @@ from labkit.statistics.recorded import (
 from labkit.statistics.verdicts import judge_estimate
 from press.book.chapters import format_number, read_number
 from press.book.facts import Json, format_table
-from press.book.forecasts import HELD, Forecast, score_forecasts
+from press.book.forecasts import HELD, Forecast, score_all, score_forecasts
 from press.site.claim_cards import count_held, draw_in_scoreboard, wrap_html
 
 # The chips: the properties by which cards are filtered, their values, and the labels of these.
@@ -209,17 +208,12 @@ def format_margins(claims: Mapping[str, Json]) -> list[str]:
 
 def compare_with_a_coin(forecasts: Sequence[Forecast]) -> str:
     """Report how many sentences that were forecast before their runs held, and the score."""
-    said = []
-    for by, words in (("paper", "entered for papers"), ("authors", "forecast by the authors")):
-        judged = [
-            one
-            for one in forecasts
-            if (one.by, one.word) == (by, LOCKED) and one.outcome is not None
-        ]
-        if judged:
-            held = sum(bool(one.outcome) for one in judged)
-            brier = fmean(one.error for one in judged)
-            said.append(f"{held} of {len(judged)} {words} held (Brier score {brier:.2f})")
+    words = {"paper": "entered for papers", "authors": "forecast by the authors"}
+    said = [
+        f"{one.held} of {one.count} {words[one.by]} held (Brier score {one.brier:.2f})"
+        for one in reversed(score_all(forecasts))
+        if one.word == LOCKED
+    ]
     if not said:
         return ""
     return (
