@@ -84,6 +84,7 @@ MEDIUM = ("# %%\n" + "x = 1\n" * 20) * 60
         (chapter.count_claims_and_exercises, "<summary>Hint</summary>", "Hint", "has 0 hints; 3"),
         (chapter.count_claims_and_exercises, "plots.explore(", "plots.exp(", "has nothing to move"),
         (chapter.count_claims_and_exercises, '    "03-', '    "04-', "begins with 03-, got 04-"),
+        (chapter.declare_memory, 'memory={"kernel"', 'memory={"k"', "declares no memory"),
         (chapter.find_markup_of_sphinx, KNOWN, f"{{cite:p}}`a`\n# {KNOWN}", "{cite:p}`a`"),
         (chapter.find_markup_of_sphinx, KNOWN, f"```{{note}}\n# {KNOWN}", "```{note}"),
         (chapter.find_markup_of_sphinx, KNOWN, f"See [[B#Keys]].\n# {KNOWN}",
@@ -255,12 +256,6 @@ def told(rule, root: Path) -> list[str]:
         return list(rule(pages.Around(root, book())))
     except ValueError as error:
         return [str(error)]
-
-
-def test_a_twin_that_does_not_say_its_memory_is_found():
-    one = replace(book()["03"], memory={"run": "1G"})
-    around = pages.Around(ROOT, {**book(), "03": one})
-    assert "its kernel and its runs" in next(pages.know_sizes(around))
 
 
 def test_a_reference_that_leads_nowhere_is_found():

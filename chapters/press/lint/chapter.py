@@ -40,6 +40,7 @@ MARKUP = re.compile(r"\{[\w:.-]+\}`[^`]*`|(?m:^(?:`{3,}|:{3,})\{[\w:.-]+\})")
 PLACED = re.compile(rf"\[\[{NUMBER}(?:[#!.~][^\]]+)?(?:\|[^\]]+)?\]\]")
 TIME = re.compile(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d")
 PROOF = re.compile(r"\b(prove|proof|show that)\b", re.I)
+MEMORY = re.compile(r'\bmemory=\{"kernel": "\w+", "run": "\w+"\}')
 SLIDER = re.compile(r"\bplots\.explore\(")
 
 
@@ -119,6 +120,12 @@ def count_claims_and_exercises(text: Text) -> Iterator[str]:
         yield "has nothing to move; plots.explore(…)"
 
 
+def declare_memory(text: Text) -> Iterator[str]:
+    """Check that a chapter declares the memory of its kernel and its runs, which a build checks."""
+    if not MEMORY.search(text.source):
+        yield 'declares no memory; Lab(…, memory={"kernel": "700M", "run": "900M"})'
+
+
 def find_markup_of_sphinx(text: Text) -> Iterator[str]:
     """Find Sphinx roles and directives: JupyterLab and code hosts would show them as raw text."""
     for markdown in text.prose:
@@ -183,6 +190,7 @@ CHAPTER: tuple[Callable[[Text], Iterator[str]], ...] = (
     find_bones,
     ask_something,
     count_claims_and_exercises,
+    declare_memory,
     find_markup_of_sphinx,
     find_wordless_figures,
     show_what_is_drawn,

@@ -50,13 +50,6 @@ def follow_references(around: Around) -> Iterator[str]:
                 yield f"{one.name}: links to {name}#{anchor}, which is no heading there"
 
 
-def know_sizes(around: Around) -> Iterator[str]:
-    """Check that a twin states the memory of its kernel and its runs, for the server's table."""
-    for one in around.book.values():
-        if {*one.memory} != {"kernel", "run"}:
-            yield f"{one.name}: its twin lacks what its kernel and its runs hold; `make book`"
-
-
 def follow_threads(around: Around) -> Iterator[str]:
     """Check that threads lead forward between existing places; each chapter needs two others."""
     tied: dict[str, set[str]] = {number: set() for number in around.book}
@@ -186,7 +179,6 @@ def match_the_locks(around: Around) -> Iterator[str]:
 
 
 PAGES: tuple[Callable[[Around], Iterator[str]], ...] = (
-    know_sizes,
     follow_references,
     follow_threads,
     fill_pages,

@@ -5,7 +5,6 @@ outline("05_deepnorm", notebook).questions   # what it asks: the end of its Ques
 
 from __future__ import annotations
 
-import ast
 import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -44,7 +43,6 @@ class Outline:
     formulas: int = 0  # that stand on a line of their own
     figures: int = 0
     seconds: float = 0.0  # CPU-seconds of its recorded runs
-    memory: Mapping[str, str] = field(default_factory=dict)  # of its kernel, of one run
     claims: Mapping[str, Json] = field(default_factory=dict)
     sections: Mapping[str, str] = field(default_factory=dict)  # by heading: text, and what is shown
 
@@ -73,11 +71,10 @@ def read_outlines(notebooks: Mapping[str, Json]) -> Book:
 
 def read_outline(name: str, notebook: Json) -> Outline:
     """Read one executed chapter, or its twin."""
-    cells = [(cell["cell_type"], join_text(cell["source"])) for cell in notebook["cells"]]
-    markdown = [source for kind, source in cells if kind == "markdown"]
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
+    markdown = [join_text(cell["source"]) for cell in cells]
     plain = [FENCED.sub("", source) for source in markdown]
     opened = [FOLD.sub("", source) for source in markdown]
-    code = [source for kind, source in cells if kind == "code"]
     return Outline(
         name=name,
         title=title_of(notebook) or name,
@@ -90,7 +87,6 @@ def read_outline(name: str, notebook: Json) -> Outline:
         formulas=sum(len(MATH_BLOCK.findall(source)) for source in opened),
         figures=len(list_pictures(notebook)),
         seconds=sum_costs(notebook)["cpu_seconds"],
-        memory=read_memory(code),
         claims={card["id"]: card for card in collect_claims(notebook, name)},
         sections=read_sections(notebook),
     )
@@ -164,16 +160,3 @@ def count_prose_words(markdown: str) -> int:
     """Count the words that contain a letter, outside code blocks and math."""
     plain = re.sub(r"<[^>\n]*>", " ", MATH.sub(" x ", FENCED.sub("", markdown)))
     return sum(bool(re.search(r"[^\W\d_]", word)) for word in plain.split())
-
-
-def read_memory(sources: Iterable[str]) -> dict[str, str]:
-    """Read the memory that a chapter declares: Lab(…, memory={"kernel": "700M", …})."""
-    for source in sources:
-        if "Lab(" not in source:
-            continue
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                for keyword in node.keywords if node.func.id == "Lab" else ():
-                    if keyword.arg == "memory":
-                        return ast.literal_eval(keyword.value)
-    return {}
