@@ -131,6 +131,26 @@ def right_layer_norm(x, eps=1e-5):
     return moved / ((moved * moved).mean(-1, keepdim=True) + eps) ** 0.5
 
 
+def is_small(x, given):
+    """At most 64 finite floating-point numbers, none larger than LARGEST."""
+    return (
+        0 < x.numel() <= 64
+        and x.is_floating_point()
+        and bool(x.isfinite().all())
+        and float(x.abs().max()) <= given["LARGEST"]
+    )
+
+
+SMALL = "An exposure is a tensor of at most 64 finite floating-point numbers, none larger than your LARGEST."
+CLOSER = "Right and wrong are closer together than your SHARE."
+
+
+def exposed(x, form, asked, tells, says=CLOSER):
+    """Whether an exposure has the form asked for, and then whether right and wrong differ on it."""
+    fits = holds(x, form, asked)
+    return holds(x, tells, says) if fits.ok else fits
+
+
 def tutorial(x, eps=1e-5):
     """What found_1 gives, in float64."""
     moved = x.double() - x.double().mean(-1, keepdim=True)
@@ -146,36 +166,22 @@ def test_q1(student, draw, given):
         "that depends on the width alone?",
     )
     x = student.call("expose_1")
-    fits = holds(
+    enough = exposed(
         x,
-        lambda x: (
-            0 < x.numel() <= 64
-            and x.is_floating_point()
-            and bool(x.isfinite().all())
-            and float(x.abs().max()) <= given["LARGEST"]
-        ),
-        "An exposure is a tensor of at most 64 finite floating-point numbers, none larger than your LARGEST.",
-    )
-    enough = holds(
-        x,
-        lambda x: (
-            fits.ok and x.shape[-1] >= 2 and float(x.double().var(-1, correction=0).min()) >= 1
-        ),
+        lambda x: is_small(x, given),
+        SMALL,
+        lambda x: x.shape[-1] >= 2 and float(x.double().var(-1, correction=0).min()) >= 1,
         "Each token needs two channels or more and a variance (divided by d) of at least 1, so that eps plays no role.",
     )
-    tells = holds(
-        x,
-        lambda x: (
-            fits.ok
-            and float((tutorial(x) - right_layer_norm(x)).norm() / right_layer_norm(x).norm())
-            >= given["SHARE"]
-        ),
-        "Right and wrong are closer together than your SHARE.",
-    )
+
+    def tells(x):
+        wrong, right = tutorial(x), right_layer_norm(x)
+        return float((wrong - right).norm() / right.norm()) >= given["SHARE"]
+
     yield part(
         "exposure",
         1,
-        every(enough, tells) if fits.ok else fits,
+        holds(x, tells, CLOSER) if enough.ok else enough,
         says="std divides by d − 1 unless told otherwise. At which widths d is √((d − 1)/d) far from 1?",
     )
     x, weight, bias = 2 * draw.normal(4, 3) + 1, draw.normal(3), draw.normal(3)
@@ -282,26 +288,10 @@ def test_q2(student, draw, given):
         says="In float32 nothing is wrong. So the law that breaks has to do with what half precision can hold.",
     )
     x = student.call("expose_2")
-    fits = holds(
-        x,
-        lambda x: (
-            0 < x.numel() <= 64
-            and x.is_floating_point()
-            and bool(x.isfinite().all())
-            and float(x.abs().max()) <= given["LARGEST"]
-        ),
-        "An exposure is a tensor of at most 64 finite floating-point numbers, none larger than your LARGEST.",
-    )
     yield part(
         "exposure",
         1,
-        holds(
-            x,
-            lambda x: departs(x, given["SHARE"]),
-            "Right and wrong are closer together than your SHARE.",
-        )
-        if fits.ok
-        else fits,
+        exposed(x, lambda x: is_small(x, given), SMALL, lambda x: departs(x, given["SHARE"])),
         says="The format of your tensor is part of the exposure. Which numbers have a square that float16 cannot hold?",
     )
     large, weight = (900 * draw.normal(3, 16)).half(), draw.normal(16).half()
@@ -386,11 +376,6 @@ public(
 ### BEGIN HIDDEN TESTS
 
 
-def two_passes(x, eps=1e-5):
-    moved = x.double() - x.double().mean(-1, keepdim=True)
-    return moved / ((moved * moved).mean(-1, keepdim=True) + eps) ** 0.5
-
-
 def one_pass(x, eps=1e-5):
     """What found_3 gives for float32."""
     average = x.mean(-1, keepdim=True)
@@ -405,20 +390,9 @@ def test_q3(student, draw, given):
         holds(student.probe("probe_value", "LAW_3"), lambda law: law in ("shift", "size")),
         says="Near mean 0 all is well. So give it a token, then the same token somewhere else.",
     )
-    x = student.call("expose_3")
-    fits = holds(
-        x,
-        lambda x: (
-            0 < x.numel() <= 64
-            and x.dtype == torch.float32
-            and bool(x.isfinite().all())
-            and float(x.abs().max()) <= given["LARGEST"]
-        ),
-        "An exposure is a float32 tensor of at most 64 finite numbers, none larger than your LARGEST.",
-    )
 
     def tells(x):
-        wrong, right = one_pass(x), two_passes(x)
+        wrong, right = one_pass(x), right_layer_norm(x)
         told = (
             not bool(wrong.isfinite().all())
             or float((wrong - right).norm() / right.norm()) >= given["SHARE"]
@@ -428,13 +402,13 @@ def test_q3(student, draw, given):
     yield part(
         "exposure",
         1,
-        holds(
-            x,
+        exposed(
+            student.call("expose_3"),
+            lambda x: x.dtype == torch.float32 and is_small(x, given),
+            "An exposure is a float32 tensor of at most 64 finite numbers, none larger than your LARGEST.",
             tells,
             "Right and wrong are closer together than your SHARE, or the right one says next to nothing.",
-        )
-        if fits.ok
-        else fits,
+        ),
         says="Two numbers that are nearly equal are subtracted, and their difference keeps few digits. Which ratio of mean and "
         "standard deviation makes them nearly equal?",
     )
@@ -443,12 +417,12 @@ def test_q3(student, draw, given):
     yield part(
         "mended: the value",
         1,
-        close(got, two_passes(far).float(), 0.0, 5e-3),
+        close(got, right_layer_norm(far).float(), 0.0, 5e-3),
         says="mended_3 on float32 tokens of mean 3000 and standard deviation 1: subtract first, square then.",
     )
     upstream = draw.normal(6, 32)
     leaf = far.double().requires_grad_()
-    wanted = torch.autograd.grad(two_passes(leaf), leaf, upstream.double())[0]
+    wanted = torch.autograd.grad(right_layer_norm(leaf), leaf, upstream.double())[0]
     got = student.probe("probe_gradient", "mended_3", far, upstream)
     yield part(
         "mended: the gradient",
@@ -548,19 +522,6 @@ def test_q4(student, draw, given):
         holds(student.probe("probe_value", "LAW_4"), lambda law: law == "memory"),
         says="Nothing is wrong with the normalized batch: this function does not even make one. Which law speaks of what is kept for later?",
     )
-    x = student.call("expose_4")
-    fits = holds(
-        x,
-        lambda x: (
-            x.dim() == 2
-            and len(x) >= 2
-            and 0 < x.numel() <= 64
-            and x.is_floating_point()
-            and bool(x.isfinite().all())
-            and float(x.abs().max()) <= given["LARGEST"]
-        ),
-        "An exposure is a float tensor (batch, channels), two examples or more, 64 finite numbers at most, none larger than your LARGEST.",
-    )
 
     def tells(x):
         right, wrong = (
@@ -571,9 +532,13 @@ def test_q4(student, draw, given):
     yield part(
         "exposure",
         1,
-        holds(x, tells, "Right and wrong memories are closer together than your SHARE.")
-        if fits.ok
-        else fits,
+        exposed(
+            student.call("expose_4"),
+            lambda x: x.dim() == 2 and len(x) >= 2 and is_small(x, given),
+            "An exposure is a float tensor (batch, channels), two examples or more, 64 finite numbers at most, none larger than your LARGEST.",
+            tells,
+            "Right and wrong memories are closer together than your SHARE.",
+        ),
         says="For which batch sizes do the two variances differ most? And the old memory dilutes the difference unless the batch is far from it.",
     )
     x = 3 * draw.normal(3, 4) + 2
@@ -679,23 +644,6 @@ def test_q5(student, draw, given):
         holds(student.probe("probe_value", "LAW_5"), lambda law: law == "gradient"),
         says="The value is right for every input. What else does training take from a norm?",
     )
-    pair = student.call("expose_5")
-    fits = holds(
-        pair,
-        lambda pair: (
-            len(pair) == 2
-            and pair[0].shape == pair[1].shape
-            and pair[0].dim() >= 1
-            and all(
-                0 < t.numel() <= 64
-                and t.is_floating_point()
-                and bool(t.isfinite().all())
-                and float(t.abs().max()) <= given["LARGEST"]
-                for t in pair
-            )
-        ),
-        "An exposure is a pair of float tensors of one shape, each of at most 64 finite numbers, none larger than your LARGEST.",
-    )
 
     def tells(pair):
         right, wrong = slope(*pair), slope(*pair, whole=False)
@@ -706,9 +654,18 @@ def test_q5(student, draw, given):
     yield part(
         "exposure",
         1,
-        holds(pair, tells, "Right and wrong gradients are closer together than your SHARE.")
-        if fits.ok
-        else fits,
+        exposed(
+            student.call("expose_5"),
+            lambda pair: (
+                len(pair) == 2
+                and pair[0].shape == pair[1].shape
+                and pair[0].dim() >= 1
+                and all(is_small(t, given) for t in pair)
+            ),
+            "An exposure is a pair of float tensors of one shape, each of at most 64 finite numbers, none larger than your LARGEST.",
+            tells,
+            "Right and wrong gradients are closer together than your SHARE.",
+        ),
         says="The missing term is along x. Which upstream has the largest part along x?",
     )
     x, upstream = draw.normal(4, 3), draw.normal(4, 3)

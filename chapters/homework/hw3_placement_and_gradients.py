@@ -117,7 +117,7 @@ public(
 ### BEGIN HIDDEN TESTS
 
 
-def rooted(x, gain):
+def rooted(x, gain=1.0):
     return gain * x / (x.pow(2).mean(-1, keepdim=True) + 1e-6).sqrt()
 
 
@@ -235,11 +235,9 @@ def sizes_along(x, weights, placement):
     stream = x.double()
     for matrix in weights.double():
         if placement == "post":
-            stream = stream + stream @ matrix
-            stream = stream / (stream.pow(2).mean(-1, keepdim=True) + 1e-6) ** 0.5
+            stream = rooted(stream + stream @ matrix)
         else:
-            hat = stream / (stream.pow(2).mean(-1, keepdim=True) + 1e-6) ** 0.5
-            stream = stream + hat @ matrix
+            stream = stream + rooted(stream) @ matrix
         found.append(stream.pow(2).mean() ** 0.5)
     return [float(size) for size in found]
 
@@ -348,17 +346,13 @@ def slopes(x, weights, target, placement, final):
     """Norms of the gradients, by autograd in float64."""
     leaf = weights.double().requires_grad_()
     state = x.double()
-
-    def unit(t):
-        return t * (t.pow(2).mean(-1, keepdim=True) + 1e-6) ** -0.5
-
     for index in range(len(leaf)):
         state = (
-            state + unit(state) @ leaf[index]
+            state + rooted(state) @ leaf[index]
             if placement == "pre"
-            else unit(state + state @ leaf[index])
+            else rooted(state + state @ leaf[index])
         )
-    state = unit(state) if final else state
+    state = rooted(state) if final else state
     (whole,) = torch.autograd.grad((target.double() * state).sum() / x.shape[0], leaf)
     return [float(one) for one in whole.flatten(1).norm(dim=1)]
 
@@ -616,18 +610,14 @@ def by_equation(x, p, heads):
     """The block in float64, one head after the other."""
     x, p = x.double(), {name: tensor.double() for name, tensor in p.items()}
     width = x.shape[1] // heads
-
-    def unit(t, gain):
-        return gain * t / (t.pow(2).mean(-1, keepdim=True) + 1e-6).sqrt()
-
     written = []
     for head in range(heads):
         lanes = slice(head * width, (head + 1) * width)
-        query, key, value = (unit((x @ p[n])[:, lanes], p[f"{n}_gain"]) for n in ("q", "k", "v"))
+        query, key, value = (rooted((x @ p[n])[:, lanes], p[f"{n}_gain"]) for n in ("q", "k", "v"))
         logits = query @ key.T / width**0.5
         future = torch.ones_like(logits).triu(1).bool()
         written.append(logits.masked_fill(future, -torch.inf).softmax(-1) @ value)
-    middle = unit(x + torch.cat(written, 1) @ p["out"], p["gain"])
+    middle = rooted(x + torch.cat(written, 1) @ p["out"], p["gain"])
     return middle + torch.nn.functional.gelu(middle @ p["up"]) @ p["down"]
 
 

@@ -294,9 +294,6 @@ def probe_forward(student, x, z, weight, eps, dim, block):
 
 
 # %% tags=["test:q2", "points:3"]
-from labkit.check.public import public
-
-
 def off_by(dim, block):
     """Largest difference from the formula in steps, for three rows."""
     torch.manual_seed(0)
@@ -321,10 +318,12 @@ def in_nan(tensor, width):
     return wide
 
 
-def exact_forward(x, z, weight, eps):
-    x, z, weight = x.double(), z.double(), weight.double()
-    rstd = (x.pow(2).mean(-1) + eps) ** -0.5
-    return (x * rstd[:, None] * weight * z / (1 + torch.exp(-z))).float(), rstd.float()
+def exact_forward(x, z, weight, eps=1e-5):
+    """The result in the format of x, and 1/rms of each row."""
+    x64, z64 = x.double(), z.double()
+    rstd = (x64.pow(2).mean(-1, keepdim=True) + eps) ** -0.5
+    y = x64 * rstd * weight.double() * z64 / (1 + torch.exp(-z64))
+    return y.to(x.dtype), rstd.detach().flatten().float()
 
 
 def test_q2(student, draw, given):
@@ -411,9 +410,6 @@ def gated_norm(x, z, weight, eps=1e-5):
 
 
 # %% tags=["probe:q3"]
-import torch
-
-
 def probe_norm(student, x, z, weight, eps=1e-5):
     """Call gated_norm; refuse it unless it starts gated_forward, and that once."""
     starts, kernel = [], student.gated_forward
@@ -434,9 +430,6 @@ def probe_halves(student, both, weight):
 
 
 # %% tags=["test:q3", "points:3"]
-from labkit.check.public import public
-
-
 def follows_the_formula(*shape):
     """Compare with the formula in steps."""
     torch.manual_seed(1)
@@ -452,12 +445,6 @@ public(
 ### BEGIN HIDDEN TESTS
 
 
-def exact_gated(x, z, weight, eps=1e-5):
-    x64, z64 = x.double(), z.double()
-    size = (x64.pow(2).mean(-1, keepdim=True) + eps) ** 0.5
-    return (weight.double() * x64 / size * z64 / (1 + torch.exp(-z64))).to(x.dtype)
-
-
 def test_q3(student, draw, given):
     dim = draw.choice((11, 13, 22))
     x, z, weight = draw.normal(2, 3, dim), draw.normal(2, 3, dim), draw.normal(dim)
@@ -466,7 +453,7 @@ def test_q3(student, draw, given):
         1,
         close(
             student.probe("probe_norm", x, z, weight, eps=1e-3),
-            exact_gated(x, z, weight, 1e-3),
+            exact_forward(x, z, weight, 1e-3)[0],
             1e-4,
             1e-5,
         ),
@@ -474,7 +461,7 @@ def test_q3(student, draw, given):
     )
 
     both, weight = draw.normal(3, 32), draw.normal(16)
-    wanted = exact_gated(both[:, :16], both[:, 16:], weight)
+    wanted, _ = exact_forward(both[:, :16], both[:, 16:], weight)
     yield part(
         "halves of one tensor",
         1,
@@ -487,7 +474,9 @@ def test_q3(student, draw, given):
     yield part(
         "half precision",
         1,
-        close(student.probe("probe_norm", x, z, weight), exact_gated(x, z, weight), 3e-3, 1e-3),
+        close(
+            student.probe("probe_norm", x, z, weight), exact_forward(x, z, weight)[0], 3e-3, 1e-3
+        ),
         says="float16 with values of 300: cast to float32 as soon as you have loaded, square after that, and return the format of x.",
     )
 
@@ -557,9 +546,6 @@ def row_variance(x_ptr, variance_ptr, N, BLOCK: tl.constexpr):
 
 
 # %% tags=["probe:q4"]
-import torch
-
-
 def probe_variance(student, x, dim, block):
     """Start row_variance on the dense rows at the beginning of a longer stretch of memory."""
     rows = x.numel() // dim - 1
@@ -569,9 +555,6 @@ def probe_variance(student, x, dim, block):
 
 
 # %% tags=["test:q4", "points:3"]
-from labkit.check.public import public
-
-
 def prediction_and_kernel():
     """Predict the colleague's number for your row, then run the kernel."""
     torch.manual_seed(2)
@@ -677,9 +660,6 @@ def gated_backward(
 
 
 # %% tags=["probe:q5"]
-import torch
-
-
 def probe_backward(student, dy, x, z, weight, rstd, dim, block):
     """Start gated_backward on dense rows, with room behind them; the gain has room, too."""
     rows = x.numel() // dim - 1
@@ -695,9 +675,6 @@ def probe_backward(student, dy, x, z, weight, rstd, dim, block):
 
 
 # %% tags=["test:q5", "points:3"]
-from labkit.check.public import public
-
-
 def gradients_agree(dim, block):
     """Compare with autograd through the formula in steps; (dx agrees, dz agrees)."""
     torch.manual_seed(4)
@@ -722,14 +699,9 @@ public(
 def exact_backward(dy, x, z, weight, eps):
     dtype = x.dtype
     x, z = x.double().requires_grad_(), z.double().requires_grad_()
-    rstd = (x.pow(2).mean(-1, keepdim=True) + eps) ** -0.5
-    y = weight.double() * x * rstd * z / (1 + torch.exp(-z))
+    y, rstd = exact_forward(x, z, weight, eps)
     dx, dz = torch.autograd.grad(y, (x, z), dy.double())
-    return dx.to(dtype), dz.to(dtype), rstd.detach().flatten().float()
-
-
-def with_room(weight, room):
-    return torch.cat([weight, torch.full((room,), float("nan"), dtype=weight.dtype)])
+    return dx.to(dtype), dz.to(dtype), rstd
 
 
 def test_q5(student, draw, given):
@@ -739,7 +711,7 @@ def test_q5(student, draw, given):
             dy.flatten(),
             x.flatten(),
             z.flatten(),
-            with_room(weight, block),
+            in_nan(weight, dim + block),
             rstd,
             dim,
             block,
@@ -817,9 +789,6 @@ def gain_partials(dy_ptr, x_ptr, z_ptr, rstd_ptr, partials_ptr, M, N, BLOCK: tl.
 
 
 # %% tags=["probe:q6"]
-import torch
-
-
 def probe_partials(student, dy, x, z, rstd, programs):
     """Start gain_partials with so many programs, on a matrix full of NaN."""
     rows, dim = x.shape
@@ -831,9 +800,6 @@ def probe_partials(student, dy, x, z, rstd, programs):
 
 
 # %% tags=["test:q6", "points:3"]
-from labkit.check.public import public
-
-
 def gain_gradient_agrees(rows, dim, programs):
     """Compare the added partial sums with autograd through the formula in steps."""
     torch.manual_seed(5)

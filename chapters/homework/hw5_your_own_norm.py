@@ -289,8 +289,6 @@ def blind_to() -> dict[str, bool]:
 
 
 # %% tags=["test:q2", "points:3"]
-from labkit.check.public import public
-
 public(
     "q2",
     lambda: (
@@ -343,7 +341,7 @@ def test_q2(student, draw, given):
             )
             return type(value[name]) is bool and value[name] == keeps
 
-        verdicts = [close(m, torch.zeros_like(x), 0.0, math.inf) for m in (y, *maps)]
+        verdicts = [finite_like(m, x) for m in (y, *maps)]
         verdicts.append(
             holds(
                 y,
@@ -415,9 +413,6 @@ def own_backward(x, dy, parameters):
 
 
 # %% tags=["probe:q3"]
-import torch
-
-
 def probe_backward(student, x, dy, parameters):
     """Call own_backward where autograd cannot work; give dx and the parameters' gradients."""
     with torch.inference_mode():
@@ -426,9 +421,6 @@ def probe_backward(student, x, dy, parameters):
 
 
 # %% tags=["test:q3", "points:4"]
-from labkit.check.public import public
-
-
 def first_row_agrees():
     """Compare dx with autograd's, for one token of six values."""
     torch.manual_seed(0)
@@ -444,32 +436,6 @@ public("q3", lambda: (first_row_agrees(), "for one token dx differs from autogra
 ### BEGIN HIDDEN TESTS
 
 
-def chosen(fresh, draw):
-    """Values for the parameters, away from where they start."""
-    if not fresh.ok or not isinstance(fresh.value, dict):
-        return {}
-    return {
-        str(name): p.double() + 0.3 * draw.normal(*p.shape, dtype=torch.float64)
-        if p.shape
-        else p.double() + 0.3
-        for name, p in sorted(fresh.value.items())[:8]
-        if isinstance(p, torch.Tensor) and p.is_floating_point() and p.numel() <= 4096
-    }
-
-
-def is_map(answer, x):
-    return close(answer, torch.zeros_like(x), 0.0, math.inf)
-
-
-def divides(student, x, values):
-    """Whether y bends as a token grows: what only multiplies and adds goes straight."""
-    return holds(
-        student.probe("probe_ray", x, values),
-        lambda y: not torch.allclose(y[2] - y[1], 2 * (y[1] - y[0]), 1e-6, 1e-6),
-        "The result grows in a straight line with the token: nothing is divided, so this is no norm.",
-    )
-
-
 def test_q3(student, draw, given):
     rows, dim = 3, 9
     x, dy, harder = draw.normal(3, rows, dim, dtype=torch.float64).unbind()
@@ -483,7 +449,7 @@ def test_q3(student, draw, given):
         moves = torch.eye(dim, dtype=torch.float64)[:, None, :] * hair[None, :, None]
         up, down = (student.probe("probe_map", x + s * moves, values) for s in (1, -1))
         sound = every(
-            *(is_map(y, x + moves) for y in (up, down)),
+            *(finite_like(y, x + moves) for y in (up, down)),
             holds(
                 up,
                 lambda y: not torch.equal(y, down.value),
@@ -515,11 +481,11 @@ def test_q3(student, draw, given):
         ends = [
             student.probe("probe_map", x, {**values, name: value + s * 1e-5 * way}) for s in (1, -1)
         ]
-        verdicts += [is_map(y, x) for y in ends]
+        verdicts += [finite_like(y, x) for y in ends]
         if all(v.ok for v in verdicts):
             slope = ((ends[0].value - ends[1].value) * dy).sum() / 2e-5
             mine = item(given_back, name)
-            verdicts.append(close(mine, torch.zeros_like(value), 0.0, math.inf))
+            verdicts.append(finite_like(mine, value))
             verdicts.append(
                 holds(
                     mine,
@@ -548,7 +514,7 @@ def test_q3(student, draw, given):
     yield part(
         "large, small, lopsided",
         1,
-        every(sound, bends, is_map(item(got, "dx"), x), scaled),
+        every(sound, bends, finite_like(item(got, "dx"), x), scaled),
         says="A token of size 1000, one of size 0.05, one with an outlier of 40. What is nearly right for tokens of size 1 shows here: a forgotten epsilon, a term that cancels for symmetric tokens only.",
     )
 
@@ -577,9 +543,6 @@ def outlier(size: float, dim: int) -> tuple[float, float]:
 
 
 # %% tags=["test:q4", "points:2"]
-from labkit.check.public import public
-
-
 def prediction_and_module():
     """Hold the prediction for your own numbers against the module."""
     x = torch.zeros(1, WIDTH)
@@ -596,15 +559,6 @@ public(
 ### BEGIN HIDDEN TESTS
 
 
-def divides(student, x, values):
-    """Whether y bends as a token grows: what only multiplies and adds goes straight."""
-    return holds(
-        student.probe("probe_ray", x, values),
-        lambda y: not torch.allclose(y[2] - y[1], 2 * (y[1] - y[0]), 1e-6, 1e-6),
-        "The result grows in a straight line with the token: nothing is divided, so this is no norm.",
-    )
-
-
 def test_q4(student, draw, given):
     bends = divides(student, draw.normal(3, 12, dtype=torch.float64), {})
 
@@ -613,7 +567,7 @@ def test_q4(student, draw, given):
         x = torch.zeros(1, dim, dtype=torch.float64)
         x[0, 0] = size
         y = student.probe("probe_map", x, {})
-        sound = close(y, torch.zeros_like(x), 0.0, math.inf)
+        sound = finite_like(y, x)
         if not sound.ok:
             return sound
         turned = holds(
@@ -670,9 +624,6 @@ def precision_note() -> str:
 
 
 # %% tags=["probe:q5"]
-import torch
-
-
 def probe_saved(student, x, parameters):
     """Save a module with these parameters, load it into a fresh one; give both results."""
     saved, fresh = student.OwnNorm(x.shape[-1]), student.OwnNorm(x.shape[-1])
@@ -684,9 +635,6 @@ def probe_saved(student, x, parameters):
 
 
 # %% tags=["test:q5", "points:3"]
-from labkit.check.public import public
-
-
 def half_agrees(dtype):
     """Compare a half format with float32, for ordinary tokens."""
     torch.manual_seed(1)
@@ -703,15 +651,6 @@ public(
 ### BEGIN HIDDEN TESTS
 
 
-def divides(student, x, values):
-    """Whether y bends as a token grows: what only multiplies and adds goes straight."""
-    return holds(
-        student.probe("probe_ray", x, values),
-        lambda y: not torch.allclose(y[2] - y[1], 2 * (y[1] - y[0]), 1e-6, 1e-6),
-        "The result grows in a straight line with the token: nothing is divided, so this is no norm.",
-    )
-
-
 def test_q5(student, draw, given):
     bends = divides(student, draw.normal(3, 12, dtype=torch.float64), {})
     noted = holds(
@@ -724,8 +663,8 @@ def test_q5(student, draw, given):
         """The half result against float64 on the same rounded values."""
         half, exact = student.probe("probe_map", x, {}), student.probe("probe_map", x.double(), {})
         sound = every(
-            close(exact, torch.zeros_like(x.double()), 0.0, math.inf),
-            close(half, torch.zeros_like(x), 0.0, math.inf),
+            finite_like(exact, x.double()),
+            finite_like(half, x),
             holds(
                 exact,
                 lambda y: not torch.allclose(y, y[:1].expand_as(y), 1e-6, 0.0),
@@ -761,20 +700,16 @@ def test_q5(student, draw, given):
 
     dim = 14
     x = draw.normal(5, dim)
-    fresh = student.probe("probe_parameters", dim)
-    values = {}
-    if fresh.ok and isinstance(fresh.value, dict):
-        for name, p in sorted(fresh.value.items())[:8]:
-            if isinstance(p, torch.Tensor) and p.is_floating_point() and p.numel() <= 4096:
-                values[str(name)] = p.float() + 0.25 * (draw.normal(*p.shape) if p.shape else 1.0)
+    fresh = chosen(student.probe("probe_parameters", dim), draw)
+    values = {name: p.float() for name, p in fresh.items()}
     plain, saved = student.probe("probe_map", x, values), student.probe("probe_saved", x, values)
     moved = student.probe("probe_map", x, {})
     yield part(
         "saved and loaded",
         1,
         every(
-            close(plain, torch.zeros_like(x), 0.0, math.inf),
-            close(moved, torch.zeros_like(x), 0.0, math.inf),
+            finite_like(plain, x),
+            finite_like(moved, x),
             holds(
                 plain,
                 lambda y: not torch.equal(y, moved.value),
@@ -843,8 +778,6 @@ def prediction() -> dict:
 
 
 # %% tags=["test:q6", "points:3"]
-from labkit.check.public import public
-
 public(
     "q6",
     lambda: (interval([1.0, 1.0], 12.71) == (1.0, 1.0), "equal differences leave no doubt"),

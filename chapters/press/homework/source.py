@@ -7,8 +7,8 @@
     # %% tags=["probe:q1"]                def probe_…(student, …), not secret, beside the submission
     # %% tags=["homework"]                HOMEWORK = {"title", "about", "packages", "minutes"}
 
-Cells without a tag reach students as they are. What is wrong with a source is said by
-press.homework.mistakes, all of it at once.
+Cells without a tag reach students as they are. A hidden test may use what the hidden tests above it
+define. What is wrong with a source is said by press.homework.mistakes, all of it at once.
 """
 
 import re
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from press.homework import mistakes, regions, settings
 from press.homework.cells import WITH_POINTS, Cell, read_cells
+from press.homework.definitions import read_definitions
 from press.homework.statements import list_defined
 
 
@@ -24,13 +25,15 @@ from press.homework.statements import list_defined
 class Question:
     """One question: its points, the cells that answer it, the cell that tests it.
 
-    Of one that is marked by hand, `test` is the cell with the answer.
+    `hidden` is the source of the hidden test, with what it uses of those above it. Of a question
+    that is marked by hand, `test` is the cell with the answer.
     """
 
     id: str
     points: int
     solutions: tuple[Cell, ...]
     test: Cell
+    hidden: str
 
     @property
     def by_hand(self) -> bool:
@@ -49,11 +52,6 @@ class Question:
         ]
         return tuple(dict.fromkeys(names))
 
-    @property
-    def hidden(self) -> str:
-        """Return the source of the hidden test."""
-        return regions.keep_kinds(self.test.source, regions.HIDDEN)
-
 
 @dataclass(frozen=True)
 class Homework:
@@ -70,14 +68,18 @@ class Homework:
     @property
     def questions(self) -> tuple[Question, ...]:
         """List the questions, in the order of their tests and of the answers marked by hand."""
-        found = []
+        found, above = [], []
         for test in (cell for cell in self.cells if cell.role in WITH_POINTS):
             answers = [
                 cell
                 for cell in self.cells
                 if cell.role == "solution" and cell.question == test.question
             ]
-            found.append(Question(test.question, test.points or 0, tuple(answers), test))
+            hidden = ""
+            if test.role == "test":
+                above.append(regions.keep_kinds(test.source, regions.HIDDEN))
+                hidden = read_definitions(above).build_program([f"test_{test.question}"]).text
+            found.append(Question(test.question, test.points or 0, tuple(answers), test, hidden))
         return tuple(found)
 
     @property

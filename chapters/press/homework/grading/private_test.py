@@ -68,7 +68,7 @@ def run_private_test(
             for each in traceback.extract_tb(error.__traceback__)
             if each.filename == file
         ]
-        place = f", line {lines[-1]}" if lines else ""
+        place = f", at {source.splitlines()[lines[-1] - 1].strip()!r}" if lines else ""
         # Its text may hold what a student's code returned.
         what = clean_text(f"{type(error).__name__}: {error}")
         raise Faulty(
