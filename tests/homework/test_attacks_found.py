@@ -15,10 +15,10 @@ from press.homework.grading.collect import collect_inbox
 from press.homework.grading.examiner import limit_memory
 from press.homework.grading.file_owner import find_owner, read_class
 from press.homework.grading.private_test import run_private_test
-from press.homework.private import Private
+from press.homework.release import draft_private
 from press.homework.sandbox import Answer
 from press.homework.trusted import Trusted
-from press.homework.variants import draw_variants, read_sources
+from press.homework.variants import draw_variants
 from press.homework.verdicts import holds, item
 from tests.homework.grading_case import CELLS, graded, says, write, zipped
 
@@ -90,15 +90,10 @@ def precision_note():
 def judged(name: str, question: str, code: str) -> dict[str, tuple[bool, str]]:
     """Return the verdict and the message of each part of a question, for some code."""
     homework = source.read_homework(CHAPTERS / f"{name}.py")
-    drawn = {}
-    for cell in homework.cells:
-        drawn |= read_sources(cell.source) if cell.role == "variant" else {}
-    private = Private(name, homework.title, homework.packages, (), "", drawn, (), seed=0)
-    numbers = draw_variants(private, "")
-    probes = "\n".join(cell.source for cell in homework.cells if cell.role == "probe")
+    numbers = draw_variants(draft_private(homework), "")
     (one,) = (each for each in homework.questions if each.id == question)
     literal = "".join(f"{key} = {value!r}\n" for key, value in numbers.items())
-    student = Trusted(literal + code, probes, homework.packages)
+    student = Trusted(literal + code, homework.probes, homework.packages)
     found = run_private_test(one.hidden, question, student, Draw("attack"), numbers)
     return {each.name: (each.verdict.ok, each.message) for each in found}
 

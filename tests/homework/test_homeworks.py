@@ -22,11 +22,11 @@ from press.homework.grading.grade import Grader, grade_submission
 from press.homework.grading.private_test import run_private_test
 from press.homework.private import Private
 from press.homework.regions import keep_solutions
-from press.homework.release import write_release
+from press.homework.release import draft_private, write_release
 from press.homework.sandbox import Answer, Sandbox
 from press.homework.source import Homework
 from press.homework.trusted import Trusted
-from press.homework.variants import draw_variants, read_sources
+from press.homework.variants import draw_variants
 
 HERE = Path(__file__).parent
 SOURCES = sorted((HERE.parents[1] / "chapters" / "homework").glob("hw*.py"))
@@ -175,7 +175,7 @@ ODD = {
 @pytest.mark.parametrize("value", ODD.values(), ids=ODD)
 def test_an_odd_answer_earns_nothing_and_breaks_no_test(path, value):
     homework = source.read_homework(path)
-    numbers = draw_variants(drawing(homework), "")
+    numbers = draw_variants(draft_private(homework), "")
     for question in homework.questions:
         found = run_private_test(question.hidden, question.id, Odd(value), Draw("odd"), numbers)
         assert sum(part.points for part in found) == question.points
@@ -183,17 +183,10 @@ def test_an_odd_answer_earns_nothing_and_breaks_no_test(path, value):
         assert all(part.message for part in found), "a student would not know what is missing"
 
 
-def drawing(homework: Homework) -> Private:
-    """Return the part of a homework's private half that its numbers depend on."""
-    cells = [cell for cell in homework.cells if cell.role == "variant"]
-    drawn = {name: text for cell in cells for name, text in read_sources(cell.source).items()}
-    return Private(homework.name, homework.title, homework.packages, (), "", drawn, (), seed=0)
-
-
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
 def test_students_have_numbers_of_their_own_and_a_test_asks_for_them(path):
     homework = source.read_homework(path)
-    private = drawing(homework)
+    private = draft_private(homework)
     class_of_ten = [draw_variants(private, f"student-{number}") for number in range(10)]
     assert len({json.dumps(numbers) for numbers in class_of_ten}) > 3
     asked = "".join(question.hidden for question in homework.questions)
@@ -211,7 +204,7 @@ RIGHT = [
 def test_another_right_solution_earns_every_point(path, answers):
     """A grader can be strict and still accept other right solutions."""
     homework = source.read_homework(path)
-    numbers = draw_variants(drawing(homework), "a student")
+    numbers = draw_variants(draft_private(homework), "a student")
     cells = [
         (cell.role == "solution" and answers.get(cell.question))
         or notebook.write_cell(homework, cell, numbers, keep_solutions)

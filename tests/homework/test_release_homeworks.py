@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 from labkit.check.public import out_of_time
 from press.book.execute import manage_kernel
 from press.homework import leaks, notebook, source, variants
-from press.homework.release import write_release
+from press.homework.release import draft_private, write_release
 from tests.homework.release_toy import files_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,11 +88,7 @@ def test_keys_run_in_jupyter_and_untouched_notebooks_stop_at_their_stubs_only():
     together, halves = nbformat.v4.new_notebook(), []
     for path in SOURCES:
         homework = source.read_homework(path)
-        cells = [cell.source for cell in homework.cells if cell.role == "variant"]
-        drawn = {name: text for cell in cells for name, text in variants.read_sources(cell).items()}
-        values = {
-            name: variants.draw_value(text, variants.Stream(name)) for name, text in drawn.items()
-        }
+        values = variants.draw_variants(draft_private(homework))
         for half in (notebook.write_key_notebook, notebook.write_student_notebook):
             cells = nbformat.reads(half(homework, values), as_version=4).cells
             key = half is notebook.write_key_notebook

@@ -44,7 +44,7 @@ def write_release(path: Path, out: Path, students: Sequence[str] = (), seed: int
     """
     homework, out = source.read_homework(path), out.resolve()
     _check_free(out)
-    drawing = _draft_private(homework, students, seed)
+    drawing = draft_private(homework, students, seed)
     values = {student: variants.draw_variants(drawing, student) for student in students or ("",)}
     told = rehearse_homework(
         homework, drawing, [variants.draw_variants(drawing), *list(values.values())[:REHEARSED]]
@@ -64,12 +64,8 @@ def write_release(path: Path, out: Path, students: Sequence[str] = (), seed: int
     return Released(ready, out, len(values), different, told.warnings)
 
 
-def _draft_private(homework: Homework, students: Sequence[str], seed: int) -> Private:
+def draft_private(homework: Homework, students: Sequence[str] = (), seed: int = 0) -> Private:
     """Return the private half without its rubric, which a rehearsal determines."""
-    drawn: dict[str, str] = {}
-    for cell in homework.cells:
-        if cell.role == "variant":
-            drawn |= variants.read_sources(cell.source, cell.line)
     return Private(
         homework=homework.name,
         title=homework.title,
@@ -79,7 +75,7 @@ def _draft_private(homework: Homework, students: Sequence[str], seed: int) -> Pr
             for each in homework.questions
         ),
         probes=homework.probes,
-        variants=drawn,
+        variants=homework.variants,
         rubric=(),
         seed=seed,
         students=tuple(students),

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from press.homework import mistakes, regions, settings
+from press.homework import mistakes, regions, settings, variants
 from press.homework.cells import WITH_POINTS, Cell, read_cells
 from press.homework.definitions import read_definitions
 from press.homework.statements import list_defined
@@ -81,6 +81,12 @@ class Homework:
                 hidden = read_definitions(above).build_program([f"test_{test.question}"]).text
             found.append(Question(test.question, test.points or 0, tuple(answers), test, hidden))
         return tuple(found)
+
+    @property
+    def variants(self) -> dict[str, str]:
+        """List the draws of the variant cells by name: {NAME: "draw.choice(…)"}."""
+        cells = (cell for cell in self.cells if cell.role == "variant")
+        return {k: v for cell in cells for k, v in variants.read_sources(cell.source).items()}
 
     @property
     def probes(self) -> str:

@@ -8,7 +8,7 @@ sha256, so they are the same on every machine and in every version of Python.
 
 import ast
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from press.homework.private import Private
@@ -19,7 +19,7 @@ RULE = "a `variant` cell may contain only lines such as EPS = draw.choice([1e-5,
 def draw_variants(private: Private, student: str = "") -> dict[str, Any]:
     """Draw a student's numbers; without a roster every student is ""."""
     return {
-        name: draw_value(source, Stream(private.seed, private.homework, student, name))
+        name: draw_value(source, private.seed, private.homework, student, name)
         for name, source in private.variants.items()
     }
 
@@ -49,7 +49,7 @@ def read_sources(cell: str, line: int = 1) -> dict[str, str]:
                     )
                 source = ast.unparse(call)
                 try:
-                    draw_value(source, Stream(0, "", "", name))
+                    draw_value(source, name)
                 except ValueError as error:
                     raise ValueError(f"{where}{error}") from error
                 found[name] = source
@@ -58,26 +58,11 @@ def read_sources(cell: str, line: int = 1) -> dict[str, str]:
     return found
 
 
-class Stream:
-    """Random numbers that depend only on the given words."""
+def draw_value(source: str, *words: object) -> Any:
+    """Compute `draw.choice([…])` without executing anything; ValueError if it is anything else.
 
-    def __init__(self, *words: object):
-        self._words = "\0".join(map(str, words))
-        self._count = 0
-
-    def draw_unit(self) -> float:
-        """Draw a number u with 0 <= u < 1."""
-        self._count += 1
-        digest = hashlib.sha256(f"{self._words}\0{self._count}".encode()).digest()
-        return int.from_bytes(digest[:6], "big") / 2**48
-
-    def choice(self, options: Sequence[Any]) -> Any:
-        """Draw an item from a list."""
-        return options[int(self.draw_unit() * len(options))]
-
-
-def draw_value(source: str, stream: Stream) -> Any:
-    """Compute `draw.choice([…])` without executing anything; ValueError if it is anything else."""
+    The item depends only on the words.
+    """
     match ast.parse(source, mode="eval").body:
         case ast.Call(
             func=ast.Attribute(value=ast.Name(id="draw"), attr="choice"),
@@ -87,8 +72,12 @@ def draw_value(source: str, stream: Stream) -> Any:
             pass
         case _:
             raise ValueError(f"{RULE}; got {source!r}")
+    # The 1 stays: without it every student's numbers would be others.
+    digest = hashlib.sha256("\0".join(map(str, (*words, 1))).encode()).digest()
+    unit = int.from_bytes(digest[:6], "big") / 2**48
     try:
-        return stream.choice(ast.literal_eval(options))
+        listed = ast.literal_eval(options)
+        return listed[int(unit * len(listed))]
     except (ValueError, TypeError, IndexError) as error:
         raise ValueError(
             f"draw.choice needs a list of plain values, but {source!r} does not work ({error})"
