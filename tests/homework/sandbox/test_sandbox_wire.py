@@ -1,5 +1,6 @@
 """The protocol: what can be sent, and that its reader refuses all other bytes."""
 
+import io
 import json
 import random
 
@@ -10,10 +11,10 @@ from press.homework.sandbox.inside import wire
 
 
 def read(message, cap=1 << 20):
-    header, body = wire.read_sizes(message[: wire.HEAD.size], cap)
-    start = wire.HEAD.size + header
-    assert len(message) == start + body
-    return wire.read_message(message[wire.HEAD.size : start], message[start:])
+    stream = io.BytesIO(message)
+    value = wire.receive(stream.read, cap)
+    assert not stream.read()
+    return value
 
 
 def test_a_message_is_read_as_it_was_written():
@@ -34,9 +35,7 @@ def test_random_damage_is_refused_or_read_as_plain_data():
         if draw.random() < 0.3:
             bad = bad[: draw.randrange(wire.HEAD.size, len(bad))]
         try:
-            header, body = wire.read_sizes(bytes(bad[: wire.HEAD.size]), 1 << 20)
-            start = wire.HEAD.size + header
-            wire.read_message(bytes(bad[wire.HEAD.size : start]), bytes(bad[start : start + body]))
+            wire.receive(io.BytesIO(bad).read, 1 << 20)
         except wire.Refused:
             refused += 1
     assert 1000 < refused < 3000

@@ -62,5 +62,4 @@ def exchange_messages(
     while rest:
         chunk = rest[:_CHUNK]
         rest = rest[in_time(lambda chunk=chunk: ours.send(chunk)) :]
-    header, body = wire.read_sizes(read(wire.HEAD.size), cap)
-    return wire.read_message(read(header), read(body))
+    return wire.receive(read, cap)

@@ -26,11 +26,6 @@ def warm_up() -> None:
     wire.write_frame({}, x)
 
 
-def _receive_message(cap: int) -> tuple[dict, Any]:
-    header, body = wire.read_sizes(_read_bytes(wire.HEAD.size), cap)
-    return wire.read_message(_read_bytes(header), _read_bytes(body))
-
-
 def _read_bytes(size: int) -> bytes:
     got = bytearray()
     while len(got) < size:
@@ -53,7 +48,7 @@ def serve_calls(allowed: list[str], limits: dict[str, int]) -> None:
     _send_message(wire.write_frame({"ready": True}))
     program = Program(allowed)
     while True:
-        head, value = _receive_message(limits["request"])
+        head, value = wire.receive(_read_bytes, limits["request"])
         try:
             reply = _answer_call(program, head, value, limits["reply"])
         except BaseException as error:

@@ -12,6 +12,7 @@ import json
 import math
 import struct
 import sys
+from collections.abc import Callable
 from typing import Any
 
 HEAD = struct.Struct("<4sIQ")
@@ -126,6 +127,12 @@ def read_sizes(start: bytes, cap: int) -> tuple[int, int]:
     if magic != MAGIC or header > MAX_HEADER or body > cap:
         raise Refused("the worker must reply with a valid message of limited size, but did not")
     return header, body
+
+
+def receive(read: Callable[[int], bytes], cap: int) -> tuple[dict, Any]:
+    """Read one message with a function that reads so many bytes; raise Refused as its parts do."""
+    header, body = read_sizes(read(HEAD.size), cap)
+    return read_message(read(header), read(body))
 
 
 def read_message(header: bytes, body: bytes) -> tuple[dict, Any]:
