@@ -68,7 +68,8 @@ public("q2", lambda: Scale(2)(3) == 6)
 ### BEGIN HIDDEN TESTS
 def test_q2(student, draw, given):
     by = draw.integers(3, 90)
-    yield part("scaled", 2, equal(student.probe("probe_scaled", by, 5), by * 5))
+    five = expected_of_q1(5, {"FACTOR": by})
+    yield part("scaled", 2, equal(student.probe("probe_scaled", by, 5), five))
 ### END HIDDEN TESTS
 '''
 

@@ -328,7 +328,7 @@ def test_what_a_part_is_called_makes_no_code_of_a_student_run(tmp_path):
 def test_a_change_says_whether_the_submission_the_test_or_the_grader_made_it(tmp_path):
     def told(homework, before, code="1"):
         after = graded(path, homework=homework, before=before, code=code)
-        return [str(change) for change in find_changes(before, after)], after
+        return find_changes(before, after), after
 
     path = write(tmp_path, "ann", changed("[count / whole", "[1 / len(counts)"))
     none, first = told(private(), None)

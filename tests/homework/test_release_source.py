@@ -187,6 +187,7 @@ def test_a_sound_source_is_read_whole(tmp_path):
     assert (first.id, first.points, first.wanted) == ("q1", 3, ("times",))
     assert (second.id, second.points, second.wanted) == ("q2", 2, ("Scale",))
     assert "def expected_of_q1" in first.hidden and "###" not in first.hidden
+    assert "def expected_of_q1" in second.hidden and "def test_q1" not in second.hidden
     assert homework.probes.startswith("def probe_scaled(student, by, x):")
     rows = TOY.split("\n")
     for cell in homework.cells:

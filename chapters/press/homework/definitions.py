@@ -15,12 +15,10 @@ from press.homework.statements import LeftOut, Statement, read_cell
 
 @dataclass(frozen=True)
 class Program:
-    """The final definitions as Python source, their names, and what could not be read."""
+    """The final definitions as Python source."""
 
     text: str
-    names: tuple[str, ...]
-    problems: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()  # what changes one of these names and does not count
+    left_out: tuple[str, ...] = ()  # what changes a name in it and does not count
 
 
 def read_definitions(cells: Sequence[str]) -> "Definitions":
@@ -80,7 +78,7 @@ class Definitions:
         names = {name for each in order if not each.imports for name in each.names}
         text = "".join(f"{text}\n" for text in texts)
         matters = names.union(*(each.uses for each in order), wanted or ())
-        return Program(text, tuple(sorted(names)), self.problems, self._name_left_out(matters))
+        return Program(text, self._name_left_out(matters))
 
     def list_imports(self, wanted: Collection[str]) -> list[str]:
         """List the packages that the wanted names need, directly or through others."""

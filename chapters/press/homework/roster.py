@@ -25,22 +25,26 @@ class Student:
         return [each for key, each in self.others.items() if not key.startswith(NO_NAMES)]
 
 
+def open_table(path: Path) -> csv.DictReader:
+    """Open a CSV file; spreadsheets in much of Europe part columns by semicolons."""
+    text = path.read_text(encoding="utf-8-sig")
+    delimiter = ";" if ";" in text.partition("\n")[0] else ","
+    return csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+
+
 def read_roster(path: Path) -> tuple[Student, ...]:
     """Read the students in the roster's order; ValueError states the invalid line."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        rows = open_table(path)
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(
             f"a roster must be a CSV file in UTF-8, but {path} cannot be read: {error}"
         ) from error
-    head = text.partition("\n")[0]
-    # Spreadsheets in much of Europe part columns by semicolons.
-    rows = csv.DictReader(io.StringIO(text), delimiter=";" if ";" in head else ",")
     columns = [name.strip().lower() for name in rows.fieldnames or ()]
     if columns.count("id") != 1:
         raise ValueError(
             f"a roster must have exactly one column `id`, as in id,name,email, but {path} begins "
-            f"with {head.strip()!r}"
+            f"with {','.join(rows.fieldnames or ())!r}"
         )
     rows.fieldnames = columns
     found: list[Student] = []

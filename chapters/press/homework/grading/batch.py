@@ -9,7 +9,7 @@ from labkit.system.files import hold_lock
 from labkit.system.pool import count_cores
 from press.book.files import Red
 from press.homework.grading import pool, results
-from press.homework.grading.digests import Change, Grader, digest_code, find_changes
+from press.homework.grading.digests import Grader, digest_code, find_changes
 from press.homework.grading.examiner import open_examiner
 from press.homework.grading.file_owner import is_id
 from press.homework.grading.results import NOT_GRADED, Result
@@ -29,7 +29,7 @@ class Batch:
     folder: Path
     graded: tuple[str, ...]
     kept: tuple[str, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[str, ...]
     missing: tuple[str, ...]
     # Students whom the release does not know; they are graded with the numbers that are theirs.
     strangers: tuple[str, ...]
@@ -118,22 +118,23 @@ def grade_class(
         }
         waiting = {student: files[student] for student in chosen if student not in kept}
         found: list[Result] = []
-        changes: list[Change] = []
         fresh = _grade_students(waiting, private_path, grader, before, seconds, jobs)
         for student, result in itertools.chain(kept.items(), fresh):
             if result != before[student]:
                 results.write_result(folder, result)
             found.append(result)
-            changes += find_changes(before[student], result)
             told(student, result)
+    found.sort(key=lambda each: each["student"])
     return Batch(
         folder,
         graded=tuple(sorted(waiting)),
         kept=tuple(sorted(kept)),
-        changes=tuple(sorted(changes)),
+        changes=tuple(
+            said for each in found for said in find_changes(before[each["student"]], each)
+        ),
         missing=tuple(sorted(set(private.students) - set(files))),
         strangers=tuple(strangers),
-        results=tuple(sorted(found, key=lambda each: each["student"])),
+        results=tuple(found),
     )
 
 

@@ -68,22 +68,8 @@ def digest_values(*told: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-@dataclass(frozen=True, order=True)
-class Change:
-    """One question of one student whose points changed."""
-
-    student: str
-    question: str
-    before: str
-    after: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.student}: {self.question} {self.before} -> {self.after} ({self.why} changed)"
-
-
-def find_changes(before: Result | None, after: Result) -> list[Change]:
-    """List the questions whose points changed; none at the first grading."""
+def find_changes(before: Result | None, after: Result) -> list[str]:
+    """List the questions whose points changed, in words; none at the first grading."""
     if before is None:
         return []
     old = {each["id"]: each for each in before["questions"]}
@@ -93,9 +79,10 @@ def find_changes(before: Result | None, after: Result) -> list[Change]:
     found = []
     for name in [*new, *(gone for gone in old if gone not in new)]:
         was, now = old.get(name), new.get(name)
-        points = (_show_points(was, "none"), _show_points(now, "gone"))
-        if points[0] != points[1]:
-            found.append(Change(after["student"], name, *points, _explain_change(was, now, same)))
+        points, changed = _show_points(was, "none"), _show_points(now, "gone")
+        if points != changed:
+            why = _explain_change(was, now, same)
+            found.append(f"{after['student']}: {name} {points} -> {changed} ({why} changed)")
     return found
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from labkit.system.files import write_whole
 from press.homework.grading.gradebook import escape_cell, escape_formula
 from press.homework.grading.results import Result, plain_number, sum_points
+from press.homework.roster import open_table
 
 LATE = "late"
 COLUMNS = ("student", "homework", "question", "points", "max", "comment", "answer")
@@ -41,9 +42,7 @@ Marks = dict[tuple[str, str, str], Mark]
 
 def read_marks(path: Path) -> Marks:
     """Read the table; ValueError states the missing column or the invalid row."""
-    text = path.read_text(encoding="utf-8-sig")
-    delimiter = ";" if ";" in text.partition("\n")[0] else ","
-    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    rows = open_table(path)
     if missing := set(COLUMNS) - {"answer"} - set(rows.fieldnames or ()):
         raise ValueError(
             f"{path} must have the columns {', '.join(COLUMNS)}, but lacks {min(missing)}; add it"
