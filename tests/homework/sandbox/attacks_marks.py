@@ -14,8 +14,17 @@ def frame(text, body=b'', magic=b'LKW1', header=None, length=None):
     head = struct.pack('<4sIQ', magic, len(text) if header is None else header,
                        len(body) if length is None else length)
     return head + text + body
+
+def reply(value, body=b''):
+    return frame(b'{"head": {"id": 2, "failure": ""}, "value": ' + value + b'}', body)
 """
 WRONG = "value wrong"  # a value came back, and it is not the right one
+
+
+def send(message: str, then: str = "time.sleep(600)") -> str:
+    """Return a program that writes bytes of its own to the channel when it is called."""
+    return f"{_FRAME}\ndef rms_norm(x):\n    os.write(3, {message})\n    {then}"
+
 
 MARKS = {
     **end_as(WRONG, {
@@ -33,11 +42,7 @@ MARKS = {
         "a dict that seems a reply": (
             "def rms_norm(x): return {'failure': '', 'id': 2, 'points': 99, 'value': True}"
         ),
-        "a forged reply, then silence": (
-            _FRAME + "def rms_norm(x):\n"
-            '    os.write(3, frame(b\'{"head": {"id": 2, "failure": ""}, "value": true}\'))\n'
-            "    time.sleep(600)"
-        ),
+        "a forged reply, then silence": send("reply(b'true')"),
         "patch the wire": (
             "wire = sys.modules['confined.wire']\nkeep = wire.write_frame\n"
             "wire.write_frame = lambda head, value=None, cap=0: keep({**head, 'points': 9}, True)\n"
@@ -79,55 +84,24 @@ MARKS = {
             "    def __torch_function__(cls, f, types, args=(), kwargs=None): return True\n"
             "def rms_norm(x): return torch.zeros(3, 8).as_subclass(Same)"
         ),
-        "a forged reply ahead of time": (
-            _FRAME
-            + 'os.write(3, frame(b\'{"head": {"id": 2, "failure": ""}, "value": true}\'))\n'
-            + _WRONG
+        "a forged reply ahead of time": _FRAME + "os.write(3, reply(b'true'))\n" + _WRONG,
+        "a forged failure": send(
+            'frame(b\'{"head": {"id": 2, "failure": "full marks"}}\')'
         ),
-        "a forged failure": (
-            _FRAME + "def rms_norm(x):\n"
-            '    os.write(3, frame(b\'{"head": {"id": 2, "failure": "full marks"}}\'))\n'
-            "    time.sleep(600)"
+        "a header of 4 GB": send("frame(b'', header=2**32 - 1)"),
+        "a body without an end": send("frame(b'', length=2**63)"),
+        "JSON without a bottom": send("frame(b'[' * (1 << 20))"),
+        "numbers of a million digits": send("reply(b'9' * 10**6)"),
+        "a tensor larger than its bytes": send(
+            'reply(b\'["x", "float32", [99, 99]]\', bytes(8))'
         ),
-        "a header of 4 GB": (
-            _FRAME + "def rms_norm(x):\n    os.write(3, frame(b'', header=2**32 - 1))\n"
-            "    time.sleep(600)"
-        ),
-        "a body without an end": (
-            _FRAME + "def rms_norm(x):\n    os.write(3, frame(b'', length=2**63)); time.sleep(600)"
-        ),
-        "JSON without a bottom": (
-            _FRAME + "def rms_norm(x):\n    os.write(3, frame(b'[' * (1 << 20))); time.sleep(600)"
-        ),
-        "numbers of a million digits": (
-            _FRAME
-            + "def rms_norm(x):\n    text = b'{\"head\": {}, \"value\": ' + b'9' * 10**6 + b'}'\n"
-            "    os.write(3, frame(text)); time.sleep(600)"
-        ),
-        "a tensor larger than its bytes": (
-            _FRAME + "def rms_norm(x):\n"
-            '    text = b\'{"head": {"id": 2, "failure": ""}, '
-            '"value": ["x", "float32", [99, 99]]}\'\n'
-            "    os.write(3, frame(text, bytes(8))); time.sleep(600)"
-        ),
-        "a tensor of negative size": (
-            _FRAME + "def rms_norm(x):\n"
-            '    text = b\'{"head": {"id": 2, "failure": ""}, '
-            '"value": ["x", "float32", [-1, -2]]}\'\n'
-            "    os.write(3, frame(text, bytes(8))); time.sleep(600)"
-        ),
-        "a tensor of a dtype that is code": (
-            _FRAME + "def rms_norm(x):\n"
-            '    text = b\'{"head": {"id": 2, "failure": ""}, "value": ["x", "load", [1]]}\'\n'
-            "    os.write(3, frame(text, bytes(4))); time.sleep(600)"
-        ),
+        "a tensor of negative size": send('reply(b\'["x", "float32", [-1, -2]]\', bytes(8))'),
+        "a tensor of a dtype that is code": send('reply(b\'["x", "load", [1]]\', bytes(4))'),
         "a pickle": (
             "class Run:\n    def __reduce__(self): return (exec, ('raise SystemExit(99)',))\n"
-            "def rms_norm(x):\n    os.write(3, pickle.dumps(Run()) * 9); time.sleep(600)"
+            + send("pickle.dumps(Run()) * 9")
         ),
-        "a pickle within a frame": (
-            _FRAME + "def rms_norm(x):\n    os.write(3, frame(pickle.dumps(x))); time.sleep(600)"
-        ),
+        "a pickle within a frame": send("frame(pickle.dumps(x))"),
         "junk on all descriptors": (
             "def rms_norm(x):\n    for number in range(64):\n"
             "        try: os.write(number, b'junk' * 99)\n"
@@ -155,21 +129,16 @@ MARKS = {
     }),
     **end_as("slow", {
         "loop while importing": "while True: pass\n" + _WRONG,
-        "a reply that stalls": (
-            _FRAME + "def rms_norm(x):\n    os.write(3, frame(b'{', header=1 << 20))\n"
-            "    time.sleep(600)"
-        ),
-        "a reply drop by drop": (
-            _FRAME + "def rms_norm(x):\n    os.write(3, frame(b'{', header=1 << 20))\n"
-            "    while True: os.write(3, b' '); time.sleep(0.01)"
+        "a reply that stalls": send("frame(b'{', header=1 << 20)"),
+        "a reply drop by drop": send(
+            "frame(b'{', header=1 << 20)", "while True: os.write(3, b' '); time.sleep(0.01)"
         ),
     }),
     "a forged reply": (
         ("refused", WRONG),  # whether the grader read between the two replies
-        _FRAME + "def rms_norm(x):\n"
-        '    text = b\'{"head": {"id": 2, "failure": "", "points": 9}, "value": true}\'\n'
-        "    os.write(3, frame(text))\n"
-        "    return x",
+        send(
+            'frame(b\'{"head": {"id": 2, "failure": "", "points": 9}, "value": true}\')', "return x"
+        ),
     ),
     "junk in the background": (
         ("refused", "slow", WRONG),  # the flood may come too late: the answer is wrong
