@@ -266,15 +266,6 @@ def test_a_test_that_hangs_is_interrupted(monkeypatch):
         private_test.run_private_test(hangs, "q1", InProcess(), None, {})  # pyright: ignore
 
 
-def test_many_slow_calls_have_a_limit_together():
-    class Slow:
-        def call(self, name):
-            return private_test.Answer(value=1, seconds=25.0)
-
-    timed = private_test.TimedStudent(Slow(), seconds=60.0)  # pyright: ignore
-    assert [timed.call("f").failure for _ in range(5)] == ["", "", "", "slow", "slow"]
-
-
 def test_a_question_is_judged_again_only_where_something_changed(tmp_path):
     asked = []
 

@@ -78,7 +78,7 @@ def grade_submissions(
     out: Annotated[Path, Option(help="the folder for the results")],
     homework: Homework = None,
     jobs: Annotated[int | None, Option(min=1, help="processes (default: one per core)")] = None,
-    # More would pass the limits of a question, see press.homework.grading.private_test.
+    # More would pass the limit of a question, see press.homework.sandbox.limits.
     seconds: Annotated[
         float, Option(min=0.1, max=60, help="limit for one call of a student's code")
     ] = 5.0,

@@ -13,20 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from press.homework.sandbox.answer import Answer
+from press.homework.sandbox.answer import FAILURES, Answer
 from press.homework.value_comparison import compare_values, name_kind
 
-# What a student reads when the code gave no value; a test's own words do not apply then.
-FAILURES = {
-    "missing": "Not found",
-    "raised": "Your code raised an error",
-    "slow": "Your code did not answer in time",
-    "memory": "Your code took more memory than there is",
-    "ended": "Your code ended its process instead of answering",
-    "refused": "Your code returned something that is not plain data",
-    "forbidden": "Your code imports what this homework does not allow",
-    "broken": "The definitions in your notebook do not run",
-}
 # A stub still stands: the line that a release writes, or `NAME = ...`.
 NOT_BEGUN = "not begun"
 STUB = re.compile(r"NotImplementedError\W+your turn|\bellipsis\b")
@@ -165,7 +154,7 @@ def _explain_failure(answer: Answer) -> Verdict:
         return Verdict(
             False, "Not begun: the line that you are to replace still stands.", NOT_BEGUN
         )
-    told = FAILURES.get(answer.failure, "Your code gave no answer")
+    told = FAILURES[answer.failure]  # a test's own words do not apply
     return Verdict(
         False, f"{told}: {answer.detail}" if answer.detail else f"{told}.", answer.failure
     )

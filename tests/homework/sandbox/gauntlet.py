@@ -46,7 +46,7 @@ HONEST = """
 import torch
 def rms_norm(x): return x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
 """
-LIMITS = Limits(seconds=30, memory=256 << 20, file=16 << 20, processes=16)
+LIMITS = Limits(seconds=30, together=600, memory=256 << 20, file=16 << 20, processes=16)
 SHORT = replace(LIMITS, seconds=0.4)
 
 

@@ -33,6 +33,15 @@ def test_an_infinite_loop_ends_within_its_limit_and_two_seconds(sandbox, program
     assert answer.failure == "slow" and 0.5 <= time.monotonic() - start < 2.5
 
 
+def test_many_slow_calls_have_a_limit_together(sandbox):
+    program = "import time\ndef answer(): time.sleep(0.4)"
+    with sandbox.open_worker(program, limits=Limits(together=1.0)) as worker:
+        answers = [worker.call("answer") for _ in range(6)]
+    failures = [each.failure for each in answers]
+    assert failures[0] == "" and failures[3:] == ["slow"] * 3
+    assert answers[-1].detail == "the calls of this question took over 1 s together"
+
+
 @grouped
 @pytest.mark.parametrize(
     "program",

@@ -83,6 +83,15 @@ def test_only_what_is_named_and_what_that_needs_is_visible():
     assert not [path for path in own.whole if "press" in path], "the grader is not shown"
 
 
+def test_a_worker_has_no_privileges_and_gets_none(sandbox):
+    with sandbox.open_worker(HONEST) as worker:
+        status = Path(f"/proc/{worker.process.pid}/status").read_text(encoding="utf-8")
+    told = dict(line.split(":\t", 1) for line in status.splitlines() if "\t" in line)
+    sets = [int(told[f"Cap{name}"], 16) for name in ("Inh", "Prm", "Eff", "Bnd", "Amb")]
+    assert sets == [0] * 5
+    assert (told["NoNewPrivs"], told["Seccomp"]) == ("1", "2")
+
+
 @pytest.mark.slow
 def test_a_dead_zygote_is_started_again_and_its_workers_are_gone():
     with Sandbox() as sandbox:

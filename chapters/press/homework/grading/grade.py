@@ -10,7 +10,7 @@ from press.homework.definitions import Definitions, Program, read_definitions
 from press.homework.draw import Draw
 from press.homework.grading import results, submission
 from press.homework.grading.digests import Grader, digest_file, digest_values
-from press.homework.grading.private_test import Faulty, TimedStudent, run_private_test
+from press.homework.grading.private_test import Faulty, run_private_test
 from press.homework.grading.results import (
     BY_HAND,
     NOT_GRADED,
@@ -136,9 +136,7 @@ def _grade_question(
             return old
     try:
         with workers.open_worker(program.text, private.probes) as worker:
-            judged = run_private_test(
-                one.test, one.id, TimedStudent(worker), make_draw(private, one), numbers
-            )
+            judged = run_private_test(one.test, one.id, worker, make_draw(private, one), numbers)
         most = sum(each.points for each in judged)
         if abs(most - one.points) > 1e-6:
             raise Faulty(

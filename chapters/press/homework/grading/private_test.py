@@ -10,14 +10,12 @@ import torch
 from labkit.system.time_limit import TooLong, at_most
 from press.homework import verdicts
 from press.homework.draw import Draw
-from press.homework.sandbox.answer import Answer, clean_text
+from press.homework.sandbox.answer import clean_text
 from press.homework.verdicts import Part
 
 # What a private test may say without importing it.
 NAMES = ("close", "equal", "every", "holds", "item", "part", "raises", "true")
 WORDS: dict[str, Any] = {"torch": torch, "math": math, **{n: getattr(verdicts, n) for n in NAMES}}
-# All calls of one question together; one call has a shorter limit, which the sandbox keeps.
-STUDENT_SECONDS = 60.0
 # A private test that takes longer, its students' seconds included, hangs.
 TEST_SECONDS = 300.0
 
@@ -74,28 +72,3 @@ def run_private_test(
             "the same"
         )
     return found
-
-
-class TimedStudent:
-    """A student with a time limit for all calls together, so that slow calls cannot add up."""
-
-    def __init__(self, student: Any, seconds: float = STUDENT_SECONDS):
-        self._student, self._limit, self._spent = student, seconds, 0.0
-
-    def call(self, name: str, *args: Any, **kwargs: Any) -> Answer:
-        """Call a function or class of the submission."""
-        return self._check_time() or self._count_seconds(self._student.call(name, *args, **kwargs))
-
-    def probe(self, name: str, *args: Any, **kwargs: Any) -> Answer:
-        """Call a probe of the homework on the submission."""
-        return self._check_time() or self._count_seconds(self._student.probe(name, *args, **kwargs))
-
-    def _count_seconds(self, answer: Answer) -> Answer:
-        self._spent += answer.seconds
-        return answer
-
-    def _check_time(self) -> Answer | None:
-        if self._spent <= self._limit:
-            return None
-        detail = f"the calls of this question took over {self._limit:g} s together"
-        return Answer(value=None, failure="slow", detail=detail)

@@ -4,7 +4,17 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-FAILURES = ("missing", "raised", "slow", "memory", "ended", "refused", "forbidden", "broken")
+# Why there is no value, and what a student reads then.
+FAILURES = {
+    "missing": "Not found",
+    "raised": "Your code raised an error",
+    "slow": "Your code did not answer in time",
+    "memory": "Your code took more memory than there is",
+    "ended": "Your code ended its process instead of answering",
+    "refused": "Your code returned something that is not plain data",
+    "forbidden": "Your code imports what this homework does not allow",
+    "broken": "The definitions in your notebook do not run",
+}
 
 _LONGEST = 500  # characters of a detail
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{5,}")

@@ -71,13 +71,15 @@ class TooMuchWritten(Exception):
 class Worker:
     """One fresh process for one set of definitions; every call returns an Answer.
 
-    Once the process is gone, each further call answers at once with the same failure.
+    Once the process is gone, or its time is up, each further call answers at once with the same
+    failure.
     """
 
     def __init__(self, sandbox: "Sandbox", program: str, probes: str, limits: Limits):
         self.sandbox, self.program, self.probes = sandbox, program, probes
         self.limits = limits
         self._gone: Answer | None = None
+        self._spent = 0.0  # seconds of all calls
         self._number = 0
 
     def __enter__(self) -> "Worker":
@@ -121,6 +123,7 @@ class Worker:
                 f"a worker must be confined before it runs anything, but could not be: {why}"
             )
         self._ask({"do": "load", "program": self.program, "probes": self.probes}, None)
+        self._spent = 0.0
 
     def _ask(self, order: dict[str, Any], value: Any) -> Answer:
         if self._gone:
@@ -133,8 +136,12 @@ class Worker:
         # What differs from one worker to the next is left out.
         shown = clean_text(detail.replace(self.process.home, "~"))
         answer = Answer(value, failure, shown, time.monotonic() - start)
+        self._spent += answer.seconds
         if self.process.pidfd < 0:
             self._gone = answer
+        elif self._spent > self.limits.together:
+            detail = f"the calls of this question took over {self.limits.together:g} s together"
+            self._gone = Answer(failure="slow", detail=detail)
         return answer
 
     def _exchange(self, message: bytes, deadline: float) -> tuple[Any, str, str]:

@@ -4,18 +4,15 @@ PyPI's packages for Landlock are pre-releases or a few months old; and a worker 
 but Python and a homework's packages when it confines itself.
 """
 
-import contextlib
 import ctypes
 import os
 import struct
 from collections.abc import Iterable
 
-_SET_PARENT_DEATH, _SET_DUMPABLE, _SET_SECCOMP, _BOUNDING_DROP, _SET_NO_NEW = 1, 4, 22, 24, 38
+_SET_PARENT_DEATH, _SET_DUMPABLE, _SET_SECCOMP = 1, 4, 22
 _FILTER_MODE = 2
 # Landlock's calls have the same numbers on every architecture.
 _RULESET, _ADD_RULE, _RESTRICT = 444, 445, 446
-
-LAST_CAPABILITY = 63
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -41,24 +38,6 @@ def die_with_parent(signal: int) -> None:
 def hide_memory() -> None:
     """Keep other processes of the same user from reading this one's memory."""
     _call_prctl(_SET_DUMPABLE, 0)
-
-
-def forgo_privileges() -> None:
-    """Give up new privileges for all programs run from here, as seccomp and Landlock require."""
-    _call_prctl(_SET_NO_NEW, 1)
-
-
-def drop_bounding() -> None:
-    """Drop every capability from the bounding set."""
-    for capability in range(LAST_CAPABILITY + 1):
-        with contextlib.suppress(OSError):  # numbers above the kernel's last
-            _call_prctl(_BOUNDING_DROP, capability)
-
-
-def drop_capabilities() -> None:
-    """Drop all capabilities."""
-    header = struct.pack("=Ii", 0x20080522, 0)
-    _call_libc("capset", header, bytes(24))
 
 
 def install_filter(program: bytes) -> None:
