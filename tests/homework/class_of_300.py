@@ -11,7 +11,7 @@ from pathlib import Path
 
 from labkit.system.pool import count_cores
 from press.homework.grading import batch
-from tests.homework.grading_case import CELLS, NAME, private, write
+from tests.homework.grading_case import CELLS, NAME, released, write
 
 
 def main() -> None:
@@ -22,8 +22,7 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        path = folder / f"{NAME}.json"
-        path.write_text(private().to_json(), encoding="utf-8")
+        path = released(folder)
         for number in range(args.students):
             # Every submission differs, so that nothing could be remembered of another.
             write(folder / "in", f"s{number}", [*CELLS, f"def mine():\n    return {number}\n"])

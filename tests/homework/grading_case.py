@@ -65,6 +65,14 @@ def private(**changes) -> Private:
     return Private(**told).seal()
 
 
+def released(folder: Path, **changes) -> Path:
+    """Write the private half of a release to folder/release."""
+    path = folder / "release" / "private" / f"{NAME}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(private(**changes).to_json(), encoding="utf-8")
+    return path
+
+
 def notebook(cells=CELLS) -> str:
     """Return a notebook of code cells, as JSON."""
     made = [

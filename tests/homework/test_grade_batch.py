@@ -11,7 +11,7 @@ from press.book.files import Red
 from press.homework.grading import batch, pool, results
 from press.homework.private import find_private_file
 from press.homework.sandbox import needs
-from tests.homework.grading_case import CELLS, NAME, TEST_2, notebook, points, private, says, write
+from tests.homework.grading_case import CELLS, NAME, TEST_2, notebook, points, released, says, write
 from tests.homework.odd_examiner import odd
 
 PROBLEM = needs.find_problem()
@@ -35,14 +35,6 @@ FILES = {
     "binary": bytes(range(256)) * 999,
     "nested": b"[" * 1_000_000,
 }
-
-
-def released(folder, **changes):
-    """Write the private half of a release to files."""
-    path = folder / "release" / "private" / f"{NAME}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(private(**changes).to_json(), encoding="utf-8")
-    return path
 
 
 @pytest.mark.skipif(bool(PROBLEM), reason=PROBLEM)
