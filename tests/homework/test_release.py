@@ -28,6 +28,13 @@ def notebook(released):
     return nbformat.read(released[1] / "student/ada/hw9_toy.ipynb", as_version=4)
 
 
+@pytest.fixture(scope="module")
+def cells(notebook):
+    """The cells that are not everybody's, by nbgrader's name."""
+    own = [cell for cell in notebook.cells if "nbgrader" in cell.metadata]
+    return {cell.metadata.nbgrader.grade_id: cell for cell in own}
+
+
 def test_a_release_has_its_files_and_no_other(released):
     assert sorted(files_of(released[1])) == sorted(
         [
@@ -58,38 +65,27 @@ def test_a_notebook_is_whole_and_says_nothing_of_its_making(notebook, released):
     assert "\\frac{1}{2}" in text and "tags" not in text
 
 
-def test_nbgraders_metadata_names_answers_and_tests(notebook):
-    about = {
-        cell.metadata.nbgrader.grade_id: cell.metadata.nbgrader
-        for cell in notebook.cells
-        if "nbgrader" in cell.metadata
-    }
+def test_nbgraders_metadata_names_answers_and_tests(cells):
+    about = {name: cell.metadata.nbgrader for name, cell in cells.items()}
     assert [*about] == ["imports", "variant", "q1", "test-q1", "q2", "probe", "test-q2"]
     seen = ("solution", "grade", "locked", "points")
     assert [about["q1"].get(key) for key in seen] == [True, False, False, None]
     assert [about["test-q1"].get(key) for key in seen] == [False, True, True, 3]
     assert sum(each.get("points", 0) for each in about.values()) == 5
-    locked = {
-        cell.metadata.nbgrader.grade_id: (cell.metadata.deletable, cell.metadata.get("editable"))
-        for cell in notebook.cells
-        if "nbgrader" in cell.metadata
-    }
-    assert locked["q1"] == (False, None) and locked["test-q1"] == (False, False)
+    for name, editable in (("q1", None), ("test-q1", False)):
+        assert cells[name].metadata.deletable is False
+        assert cells[name].metadata.get("editable") is editable
 
 
-def test_a_student_sees_stubs_public_checks_and_own_numbers(notebook, released):
-    cells = {
-        cell.metadata.nbgrader.grade_id: cell.source
-        for cell in notebook.cells
-        if "nbgrader" in cell.metadata
-    }
-    assert cells["imports"].endswith("MAY_IMPORT = ('math',)")
-    assert "earns nothing" in cells["imports"]
-    assert cells["q1"].endswith('    raise NotImplementedError("your turn: q1")')
-    assert "self.by = None  # keep what was given" in cells["q2"]
-    assert cells["test-q1"] == 'public("q1", lambda: (times(1) == FACTOR, "times(1) is FACTOR"))'
+def test_a_student_sees_stubs_public_checks_and_own_numbers(cells, released):
+    seen = {name: cell.source for name, cell in cells.items()}
+    assert seen["imports"].endswith("MAY_IMPORT = ('math',)")
+    assert "earns nothing" in seen["imports"]
+    assert seen["q1"].endswith('    raise NotImplementedError("your turn: q1")')
+    assert "self.by = None  # keep what was given" in seen["q2"]
+    assert seen["test-q1"] == 'public("q1", lambda: (times(1) == FACTOR, "times(1) is FACTOR"))'
     given = variants.draw_variants(released[0].private, "ada")
-    assert cells["variant"] == (
+    assert seen["variant"] == (
         f"FACTOR = {given['FACTOR']}  # yours alone\nSHIFTS = {given['SHIFTS']}"
     )
 

@@ -105,6 +105,8 @@ def test_checks_that_run_out_of_time_are_tried_again_and_then_a_warning(times, w
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path):
     path = write(tmp_path)
+    (tmp_path / ".out.part").mkdir()
+    (tmp_path / ".out.part/junk").write_text("what a kill left")
     for name in ("a", "b/c"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "a/thesis.txt").write_text("mine")
@@ -116,15 +118,12 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
     for name, said in (("a", "empty"), ("b", "empty"), ("link", "empty"), ("file", "is a file")):
         with pytest.raises(ValueError, match=said):
             write_release(path, tmp_path / name)
-    assert (tmp_path / "a/thesis.txt").read_text() == "mine"
-    assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_a_place_that_cannot_be_written_is_told(tmp_path):
-    path = write(tmp_path)
-    (tmp_path / "file").write_text("mine")
     with pytest.raises(Red, match="must be a writable folder"):
         write_release(path, tmp_path / "file" / "out")
+    assert (tmp_path / "a/thesis.txt").read_text() == "mine"
+    assert (tmp_path / "file").read_text() == "mine"
+    write_release(path, tmp_path / "out")
+    assert "junk" not in files_of(tmp_path / "out") and not (tmp_path / ".out.part").exists()
 
 
 def test_without_nbformat_the_extra_is_named(tmp_path, monkeypatch):
@@ -132,11 +131,3 @@ def test_without_nbformat_the_extra_is_named(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="norm-lab-book\\[book\\]"):
         write_release(write(tmp_path), tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_what_a_kill_left_is_cleared(tmp_path):
-    (tmp_path / ".out.part").mkdir()
-    (tmp_path / ".out.part/junk").write_text("half")
-    write_release(write(tmp_path), tmp_path / "out")
-    assert "junk" not in files_of(tmp_path / "out")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["hw9_toy.py", "out"]

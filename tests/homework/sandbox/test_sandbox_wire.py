@@ -50,23 +50,18 @@ TREES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("tree", TREES, ids=range(len(TREES)))
-def test_a_tree_that_is_no_value_is_refused(tree):
+HEADERS = [b"", b"{", b"[]", b'{"head": 1}', b"\xff", b'{"head": {}, "value": NaN}']
+MESSAGES = [
+    *((json.dumps({"head": {}, "value": tree}).encode(), b"") for tree in TREES),
+    *((header, b"") for header in HEADERS),
+    (b'{"head": {}, "value": null}', b"bytes of no tensor"),
+]
+
+
+@pytest.mark.parametrize(("header", "body"), MESSAGES, ids=range(len(MESSAGES)))
+def test_a_message_that_holds_no_value_is_refused(header, body):
     with pytest.raises(wire.Refused):
-        wire.read_message(json.dumps({"head": {}, "value": tree}).encode(), b"")
-
-
-@pytest.mark.parametrize(
-    "text", [b"", b"{", b"[]", b'{"head": 1}', b"\xff", b'{"head": {}, "value": NaN}']
-)
-def test_a_header_that_is_no_message_is_refused(text):
-    with pytest.raises(wire.Refused):
-        wire.read_message(text, b"")
-
-
-def test_bytes_that_belong_to_no_tensor_are_refused():
-    with pytest.raises(wire.Refused):
-        wire.read_message(b'{"head": {}, "value": null}', b"x")
+        wire.read_message(header, body)
 
 
 def test_a_start_that_promises_too_much_is_refused_before_it_is_read():
