@@ -7,7 +7,7 @@ sandbox, the private tests.
 
 import json
 import runpy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from press.homework.draw import Draw
 from press.homework.grading.grade import Grader, grade_submission
 from press.homework.grading.private_test import run_private_test
 from press.homework.private import Private
-from press.homework.regions import keep_solutions
+from press.homework.regions import hide_solutions, keep_solutions
 from press.homework.release import draft_private, write_release
 from press.homework.sandbox import Answer, Sandbox
 from press.homework.source import Homework
@@ -32,18 +32,12 @@ HERE = Path(__file__).parent
 SOURCES = sorted((HERE.parents[1] / "chapters" / "homework").glob("hw*.py"))
 
 
-def solved(homework: Homework, private: Private, student: str) -> list[dict[str, Any]]:
-    """Return the cells of a student's notebook, completed with the reference solution."""
-    return json.loads(notebook.write_key_notebook(homework, draw_variants(private, student)))[
-        "cells"
-    ]
-
-
-def untouched(homework: Homework, private: Private, student: str) -> list[dict[str, Any]]:
-    """Return the cells of a student's notebook as distributed."""
-    return json.loads(
-        notebook.write_student_notebook(homework, draw_variants(private, student), student)
-    )["cells"]
+def handed_out(
+    homework: Homework, private: Private, student: str, part: Callable[[str, str], str]
+) -> list[dict[str, Any]]:
+    """Return the cells of a student's notebook, with stubs or with the reference solution."""
+    numbers = draw_variants(private, student)
+    return json.loads(notebook.write_notebook(homework, numbers, student, part))["cells"]
 
 
 def replaced(cells: list[dict[str, Any]], answers: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -75,11 +69,11 @@ def submissions(
     homework: Homework, private: Private, wrong: tuple[dict[str, Any], ...]
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Return the cells of each submission, by its name, which is also the student's."""
-    yield "reference", solved(homework, private, "reference")
-    yield "untouched", untouched(homework, private, "untouched")
+    yield "reference", handed_out(homework, private, "reference", keep_solutions)
+    yield "untouched", handed_out(homework, private, "untouched", hide_solutions)
     for number, each in enumerate(wrong):
         name = f"wrong-{number}"
-        yield name, replaced(solved(homework, private, name), each["replace"])
+        yield name, replaced(handed_out(homework, private, name, keep_solutions), each["replace"])
 
 
 @pytest.mark.slow

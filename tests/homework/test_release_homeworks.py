@@ -15,6 +15,7 @@ from nbclient import NotebookClient
 from labkit.check.public import out_of_time
 from press.book.execute import manage_kernel
 from press.homework import leaks, notebook, source, variants
+from press.homework.regions import hide_solutions, keep_solutions
 from press.homework.release import draft_private, write_release
 from tests.homework.release_toy import files_of
 
@@ -89,9 +90,11 @@ def test_keys_run_in_jupyter_and_untouched_notebooks_stop_at_their_stubs_only():
     for path in SOURCES:
         homework = source.read_homework(path)
         values = variants.draw_variants(draft_private(homework))
-        for half in (notebook.write_key_notebook, notebook.write_student_notebook):
-            cells = nbformat.reads(half(homework, values), as_version=4).cells
-            key = half is notebook.write_key_notebook
+        for part in (keep_solutions, hide_solutions):
+            cells = nbformat.reads(
+                notebook.write_notebook(homework, values, part=part), as_version=4
+            ).cells
+            key = part is keep_solutions
             halves.append((path.stem, key, len(together.cells) + 1, len(cells)))
             together.cells += [nbformat.v4.new_code_cell("%reset -f"), *cells]
     ran = run(together).cells

@@ -21,16 +21,6 @@ if TYPE_CHECKING:
 SCHEMA = 3  # of nbgrader's metadata
 
 
-def write_student_notebook(homework: Homework, values: Mapping[str, Any], student: str = "") -> str:
-    """Write the notebook that a student gets: stubs, public checks, the student's own numbers."""
-    return _write_notebook(homework, values, student, regions.hide_solutions)
-
-
-def write_key_notebook(homework: Homework, values: Mapping[str, Any]) -> str:
-    """Write the key: the same notebook with the solutions in it, and no hidden tests."""
-    return _write_notebook(homework, values, "", regions.keep_solutions)
-
-
 def write_cell(
     homework: Homework, cell: Cell, values: Mapping[str, Any], part: Callable[[str, str], str]
 ) -> str:
@@ -51,12 +41,17 @@ def write_cell(
     return part(drawn, cell.question)
 
 
-def _write_notebook(
+def write_notebook(
     homework: Homework,
     values: Mapping[str, Any],
-    student: str,
-    part: Callable[[str, str], str],
+    student: str = "",
+    part: Callable[[str, str], str] = regions.hide_solutions,
 ) -> str:
+    """Write the notebook that a student gets: stubs, public checks, the student's own numbers.
+
+    With `part=regions.keep_solutions` it is the key: the same with solutions. Hidden tests are in
+    neither.
+    """
     nbformat = _import_nbformat()
     about = {"homework": homework.name, **({"student": student} if student else {})}
     cells, seen = [], Counter()

@@ -93,7 +93,7 @@ def hide_solutions(source: str, question: str) -> str:
 def keep_solutions(source: str, question: str) -> str:
     """Keep the solutions with their markers, as in nbgrader's sources, without hidden tests.
 
-    The question is not needed: the signature is that of `for_student`.
+    The question is not needed: the signature is that of `hide_solutions`.
     """
     kept: list[str] = []
     for block in split_blocks(source):

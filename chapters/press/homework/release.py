@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from press.book.files import Red
-from press.homework import documents, leaks, notebook, private, source, variants
+from press.homework import documents, leaks, private, source, variants
+from press.homework.notebook import write_notebook
 from press.homework.private import Private
+from press.homework.regions import keep_solutions
 from press.homework.rehearsal import rehearse_homework
 from press.homework.source import Homework
 
@@ -89,12 +91,10 @@ def _make_files(
     texts: dict[str, str] = {}
     for student, numbers in values.items():
         folder = f"student/{student}/" if student else "student/"
-        texts[f"{folder}{homework.name}.ipynb"] = notebook.write_student_notebook(
-            homework, numbers, student
-        )
+        texts[f"{folder}{homework.name}.ipynb"] = write_notebook(homework, numbers, student)
         texts[f"{folder}AI_ASSISTANTS.md"] = documents.write_note(homework)
-    texts[f"key/{homework.name}.ipynb"] = notebook.write_key_notebook(
-        homework, variants.draw_variants(ready)
+    texts[f"key/{homework.name}.ipynb"] = write_notebook(
+        homework, variants.draw_variants(ready), part=keep_solutions
     )
     texts[f"key/{homework.name}.rubric.md"] = documents.write_rubric(homework, ready.rubric)
     texts[f"private/{homework.name}.json"] = ready.to_json()
