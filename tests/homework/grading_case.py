@@ -1,11 +1,13 @@
 """A homework of two questions for the tests of grading, with submissions."""
 
 import io
-import json
 import zipfile
 from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+import nbformat
+from nbformat.v4 import new_code_cell, new_notebook
 
 from press.homework.grading.digests import Grader
 from press.homework.grading.grade import grade_submission
@@ -73,27 +75,17 @@ def released(folder: Path, **changes) -> Path:
     return path
 
 
-def notebook(cells=CELLS) -> str:
-    """Return a notebook of code cells, as JSON."""
-    made = [
-        {
-            "cell_type": "code",
-            "metadata": {},
-            "outputs": [],
-            "execution_count": None,
-            "source": cell,
-            "id": f"cell-{number}",
-        }
-        for number, cell in enumerate(cells)
-    ]
-    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": made})
+def notebook(cells=CELLS, **about: str) -> str:
+    """Return a notebook of code cells, as JSON; `about` is what a release writes into it."""
+    made = [new_code_cell(cell, id=f"cell-{number}") for number, cell in enumerate(cells)]
+    return nbformat.writes(new_notebook(cells=made, metadata={"labkit": about}))
 
 
-def write(folder: Path, student: str, cells=CELLS) -> Path:
+def write(folder: Path, student: str, cells=CELLS, **about: str) -> Path:
     """Write a student's notebook to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{student}.ipynb"
-    path.write_text(notebook(cells), encoding="utf-8")
+    path.write_text(notebook(cells, **about), encoding="utf-8")
     return path
 
 

@@ -24,7 +24,7 @@ from tests.homework.grading_case import CELLS, graded, says, write, zipped
 
 CHAPTERS = Path(__file__).parents[2] / "chapters" / "homework"
 
-CONSTANT = """
+OWN_NORM = """
 import torch
 from torch import nn
 
@@ -32,59 +32,42 @@ from torch import nn
 class OwnNorm(nn.Module):
     def __init__(self, dim):
         super().__init__()
-        self.bias = nn.Parameter(torch.ones(dim))
+        self.learned = nn.Parameter(torch.ones(dim))
 
     def forward(self, x):
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        return (0 * wide + self.bias).to(x.dtype)
+        return ({y}).to(x.dtype)
 
 
 def blind_to():
-    return {"scale": True, "shift": True, "mirror": False}
+    return {laws}
 
 
 def own_backward(x, dy, parameters):
-    return 0 * x, {"bias": dy.sum(0)}
+    return {dx}, {{"learned": {slope}}}
 
 
 def outlier(size, dim):
-    return 1.0, 1.0
+    return {outlier}
 
 
 def precision_note():
     return "in float32, because sums need their digits"
 """
-
-IDENTITY = """
-import torch
-from torch import nn
-
-
-class OwnNorm(nn.Module):
-    def __init__(self, dim):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(dim))
-
-    def forward(self, x):
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        return (self.weight * wide).to(x.dtype)
-
-
-def blind_to():
-    return {"scale": False, "shift": False, "mirror": True}
-
-
-def own_backward(x, dy, parameters):
-    return parameters["weight"] * dy, {"weight": (dy * x).sum(0)}
-
-
-def outlier(size, dim):
-    return size, 0.0
-
-
-def precision_note():
-    return "in float32, because sums need their digits"
-"""
+CONSTANT = OWN_NORM.format(
+    y="0 * wide + self.learned",
+    laws={"scale": True, "shift": True, "mirror": False},
+    dx="0 * x",
+    slope="dy.sum(0)",
+    outlier="1.0, 1.0",
+)
+IDENTITY = OWN_NORM.format(
+    y="self.learned * wide",
+    laws={"scale": False, "shift": False, "mirror": True},
+    dx='parameters["learned"] * dy',
+    slope="(dy * x).sum(0)",
+    outlier="size, 0.0",
+)
 
 
 def judged(name: str, question: str, code: str) -> dict[str, tuple[bool, str]]:

@@ -1,7 +1,6 @@
 """The commands of grading: their output, and reliable exit codes."""
 
 import csv
-import json
 
 import pytest
 
@@ -114,9 +113,7 @@ def test_a_file_that_is_no_submission_is_named_from_collecting_to_the_scores(
     tmp_path, monkeypatch, capsys
 ):
     released(tmp_path)
-    other = json.loads(write(tmp_path / "inbox", "eve").read_text(encoding="utf-8"))
-    other |= {"metadata": {"labkit": {"homework": "hw2_bugs"}}, "cells": other["cells"][:1]}
-    (tmp_path / "inbox" / "eve.ipynb").write_text(json.dumps(other), encoding="utf-8")
+    write(tmp_path / "inbox", "eve", CELLS[:1], homework="hw2_bugs")
     (tmp_path / "inbox" / "bob.ipynb").write_bytes(b"")
     write(tmp_path / "inbox", "ann")
     empty = (

@@ -103,11 +103,7 @@ def test_a_file_that_is_no_notebook_has_a_result_that_says_why(tmp_path, kind):
 
 def test_another_homeworks_notebook_is_named_unless_it_answers_this_one(tmp_path):
     def handed_in(cells, homework):
-        path = write(tmp_path, "ann", cells)
-        told = json.loads(path.read_text(encoding="utf-8"))
-        told["metadata"] = {"labkit": {"homework": homework}}
-        path.write_text(json.dumps(told), encoding="utf-8")
-        return graded(path)
+        return graded(write(tmp_path, "ann", cells, homework=homework))
 
     other = handed_in([RMS, "import torch"], "hw2_find_the_bug")
     assert (other["total"], other["status"]) == (0, "another homework: hw2_find_the_bug")

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
 
 T = TypeVar("T")
 
@@ -23,18 +22,17 @@ class Draw:
         digest = hashlib.sha256(f"labkit.homework.draw/{seed}".encode()).digest()
         self._generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
 
-    def normal(self, *shape: int, dtype: torch.dtype = torch.float32, scale: float = 1.0) -> Any:
-        """Normal values of mean 0 and standard deviation `scale`; without a shape, one float."""
-        wide = torch.randn(shape, generator=self._generator, dtype=torch.float64) * scale
-        return _convert_drawn(wide, shape, dtype)
+    def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> Any:
+        """Standard normal values; without a shape, one float."""
+        wide = torch.randn(shape, generator=self._generator, dtype=torch.float64)
+        return wide.to(dtype) if shape else float(wide)
 
-    def uniform(
-        self, low: float, high: float, *shape: int, dtype: torch.dtype = torch.float32
-    ) -> Any:
-        """Values distributed uniformly over [low, high); without a shape, one float."""
+    def uniform(self, low: float, high: float, *shape: int) -> Any:
+        """Values distributed uniformly over [low, high), as float32; without a shape, one float."""
         _check_order(low, high)
         wide = torch.rand(shape, generator=self._generator, dtype=torch.float64)
-        return _convert_drawn(low + (high - low) * wide, shape, dtype)
+        wide = low + (high - low) * wide
+        return wide.float() if shape else float(wide)
 
     def integers(self, low: int, high: int, *shape: int) -> Any:
         """Integers from low to high − 1, as int64; without a shape, one int."""
@@ -52,7 +50,3 @@ class Draw:
 def _check_order(low: float, high: float) -> None:
     if not low < high:
         raise ValueError(f"a draw needs low < high, got low={low!r} and high={high!r}")
-
-
-def _convert_drawn(wide: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Any:
-    return wide.to(dtype) if shape else float(wide)
