@@ -330,7 +330,8 @@ def test_a_grid_names_the_field_it_does_not_know():
 
 
 def record(loss: float | None) -> Record:
-    return Record(losses=[], steps=1, probes={"validation": {"loss": loss}})
+    probes = {"validation": {"loss": loss}}
+    return Record(losses=[], steps=1, probes=probes, provenance={"seed": 0})
 
 
 def test_results_select_and_choose():
@@ -348,6 +349,8 @@ def test_results_select_and_choose():
     assert list(results.by("arm")) == ["a", "b"]
     assert results.by("lr")[2].values("validation.loss") == [0.4, 9.0], "in their order"
     assert results.where(lr=[1]).values("validation.loss") == [0.5, None]
+    at_two = results.where(lr=2).measure_by("validation.loss", "lr", "arm")[2]
+    assert {arm: sample.values for arm, sample in at_two.items()} == {"a": (0.4,), "b": (9.0,)}
     assert results.where(lr=2, arm=["a", "b"]).by("arm")["b"].values("validation.loss") == [9.0]
     with pytest.raises(ValueError, match=r"no label \['depth'\]; choose from \['arm', 'lr'\]"):
         results.where(depth=1)

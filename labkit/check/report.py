@@ -47,6 +47,11 @@ class Report:
         return tuple(law for law in self.laws if not law.ok)
 
     @property
+    def causes(self) -> list[str]:
+        """List the likely mistakes, each once, in the order of the laws that they break."""
+        return list(dict.fromkeys(law.cause for law in self.failed if law.cause))
+
+    @property
     def untouched(self) -> bool:
         """Return whether nothing has been answered yet, so that there is nothing to judge."""
         said = [law.message.rstrip("?") for law in self.laws]

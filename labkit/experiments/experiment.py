@@ -170,6 +170,19 @@ class Results:
             Seeds(values), lambda again, step: again.measure(what, at=step), at
         )
 
+    def measure_by(
+        self, what: str | Callable[..., float], *labels: str, at: int | str | None = None
+    ) -> dict[Any, Any]:
+        """Measure each part by itself: a sample per value of a label, or nested by several labels.
+
+        `measure_by("test.loss", "arm", "lr")` returns {arm: {rate: sample}}.
+        """
+        label, *others = labels
+        return {
+            value: part.measure_by(what, *others, at=at) if others else part.measure(what, at=at)
+            for value, part in self.by(label).items()
+        }
+
     def count(self, which: Callable[..., bool], *, at: int | str | None = None) -> Sample:
         """Count the runs that meet a condition: k of n."""
         flags = [bool(_read_at(record, which, at)) for _, record in self.rows]

@@ -12,7 +12,7 @@ Each function returns descriptions of the unmet conditions; an empty list means 
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 import torch
 
@@ -20,7 +20,7 @@ from labkit.corpora import Text
 from labkit.experiments.experiment import Results
 from labkit.experiments.run import Run
 
-Losses = Sequence[float | None]  # one a seed; None: the run diverged
+Losses = Iterable[float | None]  # one a seed; None: the run diverged
 YOUNG = "too young to rank: "
 PART, TIMES = 0.3, 10  # benefit of attention in nats, or as a multiple of the claimed difference
 UPDATES, WARMUP = 2000, 0.1
@@ -96,10 +96,7 @@ def untuned(
 
     `placed`: a smaller model determined the range of rates.
     """
-    grid = {
-        arm: {rate: cell.values("validation.loss") for rate, cell in of.by("lr").items()}
-        for arm, of in tuning.by(by).items()
-    }
+    grid = tuning.measure_by("validation.loss", by, "lr")
     return [*rates(grid, placed), *seeds(reported, _read_seeds(tuning))]
 
 
@@ -124,7 +121,7 @@ def too_young(
             f"got {type(run.data).__name__}"
         )
     tokens = run.train.steps * run.data.batch * run.data.time
-    test = {arm: of.values("test.loss") for arm, of in final.by("arm").items()}
+    test = final.measure_by("test.loss", "arm")
     return [
         *context(test, trigram),
         *part(worth, claimed),
