@@ -104,12 +104,7 @@ final = lab.run(Experiment(digits, {"arm": tuned, "seed": five})).by("arm")
 # %%
 def read(name, what, depth=high):
     """Read a number of a design at its own rate, for each seed; NaN where a run diverged."""
-
-    def read_run(record):
-        value = record.probes["test"][what]
-        return np.nan if value is None else value
-
-    return final[f"{name} | {depth}"].measure(read_run)
+    return final[f"{name} | {depth}"].measure(f"test.{what}")
 
 
 def draw_accuracy(names, caption):
@@ -605,9 +600,7 @@ plots.table(
             f"{high} layers": name,
             "tuned learning rate": f"{tuned[f'{name} | {high}']['train.lr']:g}",
             "mean test accuracy": read(name, "accuracy").mean,
-            "mean test loss of runs that did not diverge": float(
-                np.nanmean(read(name, "loss").values)
-            ),
+            "mean test loss of runs that did not diverge": np.nanmean(read(name, "loss").values),
             "diverged": str(final[f"{name} | {high}"].count(diverges)),
         }
         for name in designs
@@ -755,11 +748,9 @@ def clip_loss(record):
     return min(end_loss(record), log(10))
 
 
+clipped = spans.where(depth=high).measure_by(clip_loss, "design", "lr")
 plots.curves(
-    {
-        name: {lr: at.values(clip_loss) for lr, at in part.by("lr").items()}
-        for name, part in spans.where(depth=high).by("design").items()
-    },
+    clipped,
     xlabel="learning rate",
     ylabel="test loss (nats)",
     logx=True,
@@ -773,8 +764,7 @@ plots.curves(
 # %%
 def average(name):
     """Average each seed's loss over the rates."""
-    by_rate = spans.where(design=name, depth=high).by("lr").values()
-    return combine(lambda *losses: fmean(losses), *(at.measure(clip_loss) for at in by_rate))
+    return combine(lambda *losses: fmean(losses), *clipped[name].values())
 
 
 def count_trained(name, depth=high, cut=1.0):
@@ -843,11 +833,6 @@ def mean_loss(record):
     return log(10) if record.diverged_at is not None else float(np.mean(record.losses))
 
 
-def measure_speed(arm, rate):
-    """Read the mean training loss of the runs that chose no rate."""
-    return race.where(arm=arm, lr=rate, seed=five).measure(mean_loss)
-
-
 def measure_move(arm, rate):
     """Read a unit's typical move of mean and deviation in one step, over its deviation."""
     return noise.where(arm=arm, lr=rate).measure(
@@ -857,13 +842,10 @@ def measure_move(arm, rate):
 
 # %%
 first_look, speed = (
-    {
-        arm: {lr: at.values(mean_loss) for lr, at in part.by("lr").items()}
-        for arm, part in race.where(seed=seeds).by("arm").items()
-    }
+    race.where(seed=seeds).measure_by(mean_loss, "arm", "lr")
     for seeds in (ladder.TUNING_SEED, five)
 )
-own = {arm: min(of, key=of.get) for arm, of in first_look.items()}
+own = {arm: min(of, key=lambda rate, of=of: of[rate].mean) for arm, of in first_look.items()}
 plots.curves(
     speed,
     xlabel="learning rate",
@@ -879,7 +861,7 @@ plots.curves(
 slow, quick = min(sizes.noise_rates), max(sizes.noise_rates)
 bare, shaken = "no norm", "BatchNorm, shaken"
 idea = "this book's test of an idea of Santurkar et al. 2018, arXiv 1805.11604, Figure 2"
-lead = measure_speed(bare, own[bare]) - measure_speed(shaken, own[shaken])
+lead = speed[bare][own[bare]] - speed[shaken][own[shaken]]
 # Two arms of the race repeat the noise's runs, which are older and have what is judged.
 lead = replace(lead, records=lead.records + noise.measure(mean_loss).records)
 lead.tuned([*regime.rates(first_look), *regime.seeds(five, [ladder.TUNING_SEED])]).claim(
@@ -895,14 +877,14 @@ plots.table(
         {
             "network": arm,
             "tuned learning rate": f"{rate:g}",
-            "mean training loss": measure_speed(arm, rate).mean,
+            "mean training loss": speed[arm][rate].mean,
         }
         for arm, rate in own.items()
     ]
 )
 
 # %%
-(measure_speed(bare, quick) - measure_speed(shaken, quick)).claim(
+(speed[bare][quick] - speed[shaken][quick]).claim(
     "00-shift-does-not-slow-training",
     "> 0.2",
     "At a high learning rate, a network with noise-injected (shaken) BatchNorm trains faster than a network without norms.",
@@ -910,7 +892,7 @@ plots.table(
     source=idea,
     beside={"times": measure_move(shaken, quick).mean / measure_move(bare, quick).mean},
 )
-(measure_speed(bare, slow) - measure_speed(shaken, slow)).claim(
+(speed[bare][slow] - speed[shaken][slow]).claim(
     "00-shift-does-not-slow-training-at-low-rates",
     "> 0",
     "At a low learning rate, a network with noise-injected (shaken) BatchNorm trains faster than a network without norms.",
@@ -931,11 +913,8 @@ different measure, it changes no less with BatchNorm than without. In these eigh
 """
 
 # %%
-calm = noise.where(lr=slow).by("arm")
-moved = {
-    arm: part.measure(lambda record: np.mean([*record.probes["gradient-shift"].values()]))
-    for arm, part in calm.items()
-}
+calm = noise.where(lr=slow)
+moved = calm.measure_by(lambda record: np.mean([*record.probes["gradient-shift"].values()]), "arm")
 (moved["BatchNorm"] - moved["no norm"]).claim(
     "00-norms-do-not-calm-the-gradient-from-below",
     "> 0",
@@ -972,7 +951,7 @@ def walk(record):
     return dict(zip(seen[0]["rates"][1:], change.tolist(), strict=True))
 
 
-walks = {arm: part.values(walk) for arm, part in calm.items()}
+walks = {arm: part.values(walk) for arm, part in calm.by("arm").items()}
 plots.curves(
     {arm: {eta: [one[eta] for one in of] for eta in of[0]} for arm, of in walks.items()},
     xlabel="distance of the walk, as a multiple of the gradient (η)",
@@ -986,9 +965,7 @@ plots.curves(
 ).named("smooth-ground")
 
 # %%
-tenth = {
-    arm: part.measure(lambda record: np.log10(walk(record)[0.1])) for arm, part in calm.items()
-}
+tenth = calm.measure_by(lambda record: np.log10(walk(record)[0.1]), "arm")
 further = tenth["no norm"] - tenth["BatchNorm"]
 further.claim(
     "00-gradients-predict-further",
@@ -1030,10 +1007,7 @@ plots.table(
     [
         {
             "step": slip,
-            "message of the check": "; ".join(
-                sorted({law.cause for law in report.failed if law.cause})
-            )
-            or report.summary,
+            "message of the check": "; ".join(sorted(report.causes)) or report.summary,
         }
         for slip, report in reports.items()
     ]
