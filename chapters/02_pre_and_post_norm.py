@@ -690,14 +690,10 @@ First we look at step 20, with the ten seeds from above.
 # %%
 counts = torch.bincount(training_text(), minlength=96).double()
 known = [round(value, 2) for value in (counts.clamp(min=1) / counts.sum()).log().tolist()]
-same = {
-    name: getattr(base.model, name)
-    for name in ("norm", "activation", "dim", "depth", "context", "init")
-}
-with_frequencies = {"model": Departure(recipe="post", bias=tuple(known), **same)}
-given = lab.run(
-    Experiment(base, {"arm": {"frequencies given": with_frequencies}, "seed": sizes.seeds})
-)
+as_post = vars(base.model) | {"recipe": "post"}
+with_frequencies = {"model": Departure(**as_post, bias=tuple(known))}
+arm = {"frequencies given": with_frequencies}
+given = lab.run(Experiment(base, {"arm": arm, "seed": sizes.seeds}))
 arms |= given.by("arm")
 shares["frequencies given"] = given.measure(share, at=sizes.then)
 
@@ -710,15 +706,17 @@ fresh_at_lower_rate = fresh.again(lr=0.018, seed=few)
 longer = fresh.again(steps=sizes.longer, seed=few)
 # The control: what do the frequencies, once given, save Pre-Norm?
 pre_with_frequencies = {"model": replace(with_frequencies["model"], recipe="pre")}
-control = lab.run(
-    Experiment(trial, {"arm": {"Pre-Norm, given": pre_with_frequencies}, "seed": sizes.seeds})
-)
+arm = {"Pre-Norm, given": pre_with_frequencies}
+control = lab.run(Experiment(trial, {"arm": arm, "seed": sizes.seeds}))
+trials = {
+    "twenty new seeds": fresh,
+    "learning rate 0.018": fresh_at_lower_rate,
+    f"{sizes.longer} steps": longer,
+}
 
 # %%
 share_given, share_plain = shares["frequencies given"], shares["Post-Norm"]
-at_lower_rate = {
-    arm: part.measure(share, at=sizes.then) for arm, part in fresh_at_lower_rate.by("arm").items()
-}
+at_lower_rate = fresh_at_lower_rate.measure_by(share, "arm", at=sizes.then)
 (share_given.map(np.log10) - share_plain.map(np.log10)).claim(
     "02-a-given-constant-keeps-tokens-apart",
     "> 2",
@@ -736,10 +734,7 @@ at_lower_rate = {
 )
 
 # %%
-plots.table(
-    [look(arm, sizes.then) for arm in ("Post-Norm", "frequencies given")],
-    digits=2,
-)
+plots.table([look(arm, sizes.then) for arm in ("Post-Norm", "frequencies given")], digits=2)
 
 # %% [markdown]
 r"""
@@ -756,15 +751,8 @@ Do the given frequencies still help at the end of training? **What we did:** tra
 
 
 # %%
-def read_ends(results):
-    """Read the test losses of both sides of the trial: given the frequencies, and without."""
-    ends = {arm: part.measure("test.loss") for arm, part in results.by("arm").items()}
-    return ends["frequencies given"], ends["Post-Norm"]
-
-
-# %%
-ends, plain_ends = read_ends(fresh)
-gained = ends.improvement_over(plain_ends)
+ends = fresh.measure_by("test.loss", "arm")
+gained = ends["frequencies given"].improvement_over(ends["Post-Norm"])
 saved = control.measure("test.loss").improvement_over(arms["Pre-Norm"].measure("test.loss")).mean
 gained.after(given.measure("test.loss")).claim(
     "02-a-given-constant-prevents-the-plateau",
@@ -773,8 +761,8 @@ gained.after(given.measure("test.loss")).claim(
     found="If Post-Norm is given the letter frequencies, its final test loss is {given:.2f} nats instead of {plain:.2f} nats, which is {mean:.2f} nats lower.",
     source="predicted above",
     beside={
-        "given": ends,
-        "plain": plain_ends,
+        "given": ends["frequencies given"],
+        "plain": ends["Post-Norm"],
         "second value": f"learning rate 0.018: {gained.again(lr=0.018, seed=few).mean:.2f} nats lower",
         "last step": f"{sizes.longer} steps: {gained.again(steps=sizes.longer, seed=few).mean:.2f} nats lower",
         "control": f"given the frequencies, Pre-Norm's loss is {abs(saved):.3f} nats {'lower' if saved > 0 else 'higher'}",
@@ -786,11 +774,7 @@ plots.table(
     [
         {"setting": name}
         | {f"stuck, {arm}": str(part.count(is_stuck)) for arm, part in results.by("arm").items()}
-        for name, results in {
-            "twenty new seeds": fresh,
-            "learning rate 0.018": fresh_at_lower_rate,
-            f"{sizes.longer} steps": longer,
-        }.items()
+        for name, results in trials.items()
     ]
 )
 
@@ -960,9 +944,7 @@ tuning = climbed.where(stage="tuning", rung=rung, seed=ladder.TUNING_SEED)
 # %%
 plots.curves(
     {
-        name: {
-            rate: tuning.where(arm=arm, lr=rate).values("validation.loss") for rate in ladder.COARSE
-        }
+        name: tuning.where(arm=arm, lr=ladder.COARSE).measure_by("validation.loss", "lr")
         for name, arm in climbers.items()
     },
     xlabel="learning rate",
@@ -1375,27 +1357,20 @@ r"""
 # %%
 def compare_ends(name, results):
     """Compare the two sides of the trial by cuts and by ranks; a row of a table."""
-    by_arm = results.by("arm")
-    given_it, without = (count_stuck(by_arm[arm]) for arm in ("frequencies given", "Post-Norm"))
-    ends, plain_ends = read_ends(results)
+    by_arm, of_sides = results.by("arm"), ("Post-Norm", "frequencies given")
+    without, given_it = (count_stuck(by_arm[arm]) for arm in of_sides)
+    ends = (by_arm[arm].measure("test.loss").values for arm in of_sides)
     return {
         "runs": name,
         **{cut: f"{without[cut]}, given {given_it[cut]}" for cut in without},
-        "p of the rank test": mannwhitneyu(plain_ends.values, ends.values).pvalue,
+        "p of the rank test": mannwhitneyu(*ends).pvalue,
     }
 
 
 # %%
 seen = arms["Post-Norm"] + given
-plots.table(
-    [
-        compare_ends("the first ten seeds", seen),
-        compare_ends("twenty new seeds", fresh),
-        compare_ends("learning rate 0.018", fresh_at_lower_rate),
-        compare_ends(f"{sizes.longer} steps", longer),
-    ],
-    digits=2,
-)
+both_looks = {"the first ten seeds": seen, **trials}
+plots.table([compare_ends(*of) for of in both_looks.items()], digits=2)
 
 # %% [markdown]
 r"""
@@ -1454,11 +1429,7 @@ plots.table(
                 for step in (sizes.dip, sizes.then, sizes.later, sizes.last)
             },
         }
-        for name, results in {
-            "twenty new seeds": fresh,
-            "learning rate 0.018": fresh_at_lower_rate,
-            f"{sizes.longer} steps": longer,
-        }.items()
+        for name, results in trials.items()
         for of, measure in MEASURES.items()
     ],
     digits=2,
