@@ -433,9 +433,9 @@ Then we train each model with five other seeds, first at its tuned rate, then at
 
 # %%
 tuned = {arm: {**eyes[arm], "train.lr": of.best("lr")} for arm, of in tried.by("arm").items()}
-seen = lab.run(Experiment(replace(digits, probes=looks), {"arm": tuned, "seed": five})).by("arm")
+seen = lab.run(Experiment(replace(digits, probes=looks), {"arm": tuned, "seed": five}))
 high = ladder.COARSE[3]
-hot = lab.run(Experiment(digits, {"arm": eyes, "train.lr": [high], "seed": five})).by("arm")
+hot = lab.run(Experiment(digits, {"arm": eyes, "train.lr": [high], "seed": five}))
 
 # %% [markdown]
 r"""
@@ -495,7 +495,7 @@ calm.measure(measure_change).claim(
     found="The bend of a norm's map is its slope at the ends divided by its slope in the middle: the smaller, the more curved. From a model's first norm to its last, it changes by {mean:+.2f} in a briefly trained text model and by {vit:+.2f} in a vision transformer on digits.",
     source="Zhu et al. 2025, arXiv 2503.10622, Figure 2 (ViT-B, wav2vec 2.0, DiT-XL)",
     published="early layers are nearly linear, deeper ones S-shaped",
-    beside={"vit": seen["layer norm"].measure(measure_change)},
+    beside={"vit": seen.where(arm="layer norm").measure(measure_change)},
     domain=Domain(
         "trained models of full size, ViT-B, wav2vec 2.0, DiT-XL",
         "four blocks of width 32 after 180 steps on text; three on digits",
@@ -525,10 +525,7 @@ climbed = lab.ladder([*racers.values(), "no attention"])
 searches = climbed.where(arm=[*racers.values()], rung=rung, stage="tuning", lr=[*ladder.COARSE])
 plots.curves(
     {
-        name: {
-            rate: [np.nan if loss is None else loss for loss in cell.values("validation.loss")]
-            for rate, cell in searches.where(arm=arm).by("lr").items()
-        }
+        name: searches.where(arm=arm).measure_by("validation.loss", "lr")
         for name, arm in racers.items()
     },
     xlabel="peak learning rate",
@@ -741,16 +738,11 @@ The third hypothesis is the simplest to test. We replaced SwiGLU by GELU, with t
 """
 
 # %%
-swap = {"model.activation": ["gelu"], "seed": five}
-gelu = {
-    name: lab.run(
-        Experiment(
-            ladder.build_base_run(rung, racers[name]),
-            {**swap, "train.lr": [own_rate[racers[name]]]},
-        )
-    )
-    for name in ("DyT", "no norm")
-}
+gelu = {}
+for name in ("DyT", "no norm"):
+    arm = racers[name]
+    swap = {"model.activation": ["gelu"], "train.lr": [own_rate[arm]], "seed": five}
+    gelu[name] = lab.run(Experiment(ladder.build_base_run(rung, arm), swap))
 
 # %%
 normless = climbed.where(arm="none", rung=rung, stage="first")
@@ -811,12 +803,8 @@ published for vision transformers. All three models, including *no norm*, keep t
 """
 
 # %%
-right = {arm: of.measure("test.accuracy") for arm, of in seen.items()}
-burnt = {arm: of.measure("test.accuracy") for arm, of in hot.items()}
-beyond = {
-    arm: of.where(lr=ladder.COARSE[4]).measure("test.accuracy")
-    for arm, of in tried.by("arm").items()
-}
+beyond = tried.where(lr=ladder.COARSE[4])
+right, burnt, beyond = (of.measure_by("test.accuracy", "arm") for of in (seen, hot, beyond))
 plots.table(
     [
         {
@@ -866,16 +854,13 @@ searched = lab.run(Experiment(replace(poor, probes=looks[:2]), search))
 # %%
 own = {arm: {**pair[arm], "train.lr": of.best("lr")} for arm, of in searched.by("arm").items()}
 scarce = {
-    how: lab.run(Experiment(poor, {"arm": arms, "seed": five})).by("arm")
+    how: lab.run(Experiment(poor, {"arm": arms, "seed": five})).measure_by("test.loss", "arm")
     for how, arms in (("one rate", pair), ("own rate", own))
 }
 
 # %%
 plots.curves(
-    {
-        arm: {lr: cell.values("test.loss") for lr, cell in of.by("lr").items()}
-        for arm, of in searched.by("arm").items()
-    },
+    searched.measure_by("test.loss", "arm", "lr"),
     xlabel="peak learning rate",
     ylabel="test loss (nats)",
     logx=True,
@@ -884,10 +869,7 @@ plots.curves(
 ).named("little-text")
 
 # %%
-lead = {
-    how: of["layer norm"].measure("test.loss") - of["DyT"].measure("test.loss")
-    for how, of in scarce.items()
-}
+lead = {how: of["layer norm"] - of["DyT"] for how, of in scarce.items()}
 lead["own rate"].tuned(regime.untuned(searched, five)).claim(
     "07-scarce-data-each-tuned",
     "> 0",
@@ -943,8 +925,7 @@ plots.table(
             "mistake": slip,
             "checks passed": f"{sum(law.ok for law in report.laws)} of {len(report.laws)}",
             "what the check says": next(
-                (law.cause for law in report.failed if law.cause),
-                f"fails first: {report.failed[0].name}",
+                iter(report.causes), f"fails first: {report.failed[0].name}"
             ),
         }
         for slip, report in reports.items()
