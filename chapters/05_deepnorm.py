@@ -491,10 +491,7 @@ responses = lab.run(Experiment(start, wide)) + lab.run(Experiment(start, peak))
 # %%
 def read_response(arm, kind):
     """Give {depth: |ΔF| / η} for one arm and one kind of step."""
-    return {
-        n: part.measure(f"step-response.{kind}")
-        for n, part in responses.where(arm=arm).by("depth").items()
-    }
+    return responses.where(arm=arm).measure_by(f"step-response.{kind}", "depth")
 
 
 def fit_power(arm, kind):
@@ -505,10 +502,7 @@ def fit_power(arm, kind):
 
 
 plots.curves(
-    {
-        arm: {n: moved.values for n, moved in read_response(arm, "sgd").items()}
-        for arm in (*main, *halves)
-    },
+    {arm: read_response(arm, "sgd") for arm in (*main, *halves)},
     xlabel="depth N (blocks)",
     ylabel="‖ΔF‖ / η, one SGD step",
     logx=True,
@@ -671,7 +665,7 @@ from labkit.corpora.ngrams import ngram_loss
 best = {arm: {**rivals[arm], "train.lr": chosen[arm]} for arm in rivals}
 best |= {f"β alone, at {lr:g}": {**beta_alone, "train.lr": lr} for lr in sizes.beta_beside}
 final = lab.run(Experiment(base, {"arm": best, "seed": five}))
-test = {arm: of.measure("test.loss") for arm, of in final.by("arm").items()}
+test = final.measure_by("test.loss", "arm")
 counts = {"letter frequencies": ngram_loss(base.data, 1), "bigram counts": ngram_loss(base.data, 2)}
 
 # %% tags=["mechanism", "remove-cell"]
@@ -680,10 +674,7 @@ lab.train_live(Experiment(base, {"arm": best, "seed": five}))
 
 # %%
 plots.curves(
-    {
-        arm: {lr: at.values("test.loss") for lr, at in of.by("lr").items()}
-        for arm, of in tuning.by("arm").items()
-    },
+    tuning.measure_by("test.loss", "arm", "lr"),
     xlabel="learning rate",
     ylabel="test loss (nats)",
     logx=True,
@@ -721,12 +712,9 @@ below.after(tuned.measure("test.loss")).tuned(regime.untuned(tuned, five)).claim
     },
 )
 # %%
-patient = replace(
-    base,
-    model=replace(base.model, recipe="post"),
-    train=replace(base.train, steps=4 * sizes.steps),
-)
-slow = lab.run(Experiment(patient, {"train.lr": sizes.long_rates, "seed": [ladder.TUNING_SEED]}))
+patient = {"model.recipe": ["post"], "train.steps": [4 * sizes.steps]}
+rates = {"train.lr": sizes.long_rates, "seed": [ladder.TUNING_SEED]}
+slow = lab.run(Experiment(base, {**patient, **rates}))
 slowest = slow.again(lr=slow.best("lr"), seed=five).measure("test.loss")
 # %%
 below = slowest.map(lambda loss: letters - loss)
@@ -737,7 +725,7 @@ below.after(slow.measure("test.loss")).tuned().claim(
     found="With Xavier's initial weights, after {steps} steps at {rate:g}, the best of {rates} learning rates, the test loss of 32 blocks of Post-Norm is {loss:.3f} nats. The loss of letter frequencies is {letters:.3f} nats.",
     source="this book",
     beside={
-        "steps": patient.train.steps,
+        "steps": 4 * sizes.steps,
         "rates": len(sizes.long_rates),
         "rate": slow.best("lr"),
         "loss": slowest,
@@ -869,11 +857,11 @@ The table gives each method's number of evaluation runs, its mean test loss, its
 first = next(iter(climbed.by("rung")))
 asked = climbed.where(arm=["pre", "post", "post, xavier", "deepnorm"], rung=first)
 columns = {
-    "arm": "method",
+    "recipe": "method",
     f"{first}: n": "runs",
     f"{first}: test": "test loss",
-    f"{first}: lead": "improvement over Pre-Norm",
-    f"{first}: lost": "sensitivity",
+    f"{first}: improvement": "improvement over Pre-Norm",
+    f"{first}: sensitivity": "sensitivity",
 }
 rows = [{to: row.get(key, "") for key, to in columns.items()} for row in ladder.table(asked)]
 plots.table(rows, digits=4)
@@ -926,7 +914,7 @@ def compare_ends(record):
     return abs(np.log10(by_block[0] / by_block[-1]))
 
 
-ends = {arm: of.measure(compare_ends) for arm, of in thousand.by("arm").items()}
+ends = thousand.measure_by(compare_ends, "arm")
 ends["DeepNorm"].claim(
     "05-thousand-blocks-level-gradients",
     "< 0.5",

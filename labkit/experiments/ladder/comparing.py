@@ -221,11 +221,10 @@ def table(found: Results) -> list[dict[str, Any]]:
     """Return one row per arm, in the order of test losses on the smallest rung.
 
     A size has columns if two of the arms were evaluated on it, a variant only those of test loss
-    and lead; empty columns are left out. `tuned` is the uncertainty from tuning, in nats. `lead` is
-    the test loss of `pre` minus the arm's, with its interval. `lost` is the learning-rate
-    sensitivity: the mean over the coarse rates of the validation loss minus the best one, with
-    losses capped at the unigram baseline (Wortsman et al. 2023, arXiv 2309.14322), averaged over
-    the seeds that tried these rates.
+    and improvement; empty columns are left out. `improvement` is the test loss of `pre` minus the
+    arm's, with its interval. `sensitivity` is that to the learning rate: the mean over the coarse
+    rates of the validation loss minus the best one, with losses capped at the unigram baseline
+    (Wortsman et al. 2023, arXiv 2309.14322), averaged over the seeds that tried these rates.
     """
     arms = found.by("arm")
     scatters = {
@@ -234,18 +233,18 @@ def table(found: Results) -> list[dict[str, Any]]:
     found = Ladder(found.rows, scatters)
     every = [rung for rung in ("smoke", *CLIMBED) if rung in found.by("rung")]
     rungs = [r for r in every if sum(has_reported(found, arm, r) for arm in arms) > 1] or every[:1]
-    kinds = ("rate", "n", "lost", "test", "tuned", "lead")
-    kept = {rung: ("test", "lead") if rung in DIRECTIONS else kinds for rung in rungs}
+    kinds = ("rate", "n", "sensitivity", "test", "improvement")
+    kept = {rung: ("test", "improvement") if rung in DIRECTIONS else kinds for rung in rungs}
     columns = [f"{rung}: {what}" for rung in rungs for what in kept[rung]]
     rows = []
     for arm, of_arm in arms.items():
-        row: dict[str, Any] = {"arm": arm, **dict.fromkeys(columns, "")}
+        row: dict[str, Any] = {"recipe": arm, **dict.fromkeys(columns, "")}
         leads = improvement(found, arm) if arm != "pre" else {}
         for rung in rungs:
             row |= _sum_up(found, of_arm, rung, arm)
             if rung in leads:
-                row[f"{rung}: lead"] = f"{leads[rung]:+z.4f}"
-        rows.append({column: row[column] for column in ("arm", *columns)})
+                row[f"{rung}: improvement"] = f"{leads[rung]:+z.4f}"
+        rows.append({column: row[column] for column in ("recipe", *columns)})
     empty = {column for column in columns if all(row[column] == "" for row in rows)}
     rows = [{k: v for k, v in row.items() if k not in empty} for row in rows]
     return sorted(rows, key=lambda row: row.get(f"{rungs[0]}: test") or math.inf)
@@ -255,13 +254,12 @@ def _sum_up(found: Results, of_arm: Results, rung: str, arm: str) -> dict[str, A
     """Return an arm's row for one rung."""
     row: dict[str, Any] = {}
     if has_reported(found, arm, rung):
-        losses, scatter = reported(of_arm, arm)[rung], measure_scatter(found, rung)
+        losses = reported(of_arm, arm)[rung]
         final = next(iter(of_arm.where(rung=rung, stage="final")))[0]
         row[f"{rung}: rate"], row[f"{rung}: n"] = final["lr"], len(losses)
         row[f"{rung}: test"] = fmean(losses.values())
-        row[f"{rung}: tuned"] = measure_tuning_left(found, rung, arm, scatter.sd).size
     if lost := measure_lost(of_arm, rung):
-        row[f"{rung}: lost"] = fmean(lost.values())
+        row[f"{rung}: sensitivity"] = fmean(lost.values())
     return row
 
 
