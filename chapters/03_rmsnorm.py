@@ -353,12 +353,7 @@ Size S, the smallest, has six blocks of width 32, trained on 20 characters per p
 
 # %%
 found = lab.ladder(["pre", "pre, layer", "none", "no attention"])
-tuned = found.where(stage="tuning", rung=sizes.rung).by("arm")
-
-
-def at_rates(results):
-    """List every seed's validation loss, by rate."""
-    return {rate: at.values("validation.loss") for rate, at in results.by("lr").items()}
+tuned = found.where(stage="tuning", rung=sizes.rung).measure_by("validation.loss", "arm", "lr")
 
 
 def rate_is_worth(losses):
@@ -369,7 +364,7 @@ def rate_is_worth(losses):
 
 
 ahead = {arm: ladder.improvement(found, "pre, layer", over=arm) for arm in ("pre", "none")}
-effect = rate_is_worth(at_rates(tuned["pre"]))
+effect = rate_is_worth(tuned["pre"])
 
 # %%
 plots.dots(
@@ -422,10 +417,7 @@ bench = Run(
 short = lab.run(Experiment(bench, {"model.norm": ["layer", "rms"], "seed": five}))
 
 # %%
-shares = {
-    norm: part.measure(lambda record: fmean(record.probes["mean-share"]))
-    for norm, part in short.by("norm").items()
-}
+shares = short.measure_by(lambda record: fmean(record.probes["mean-share"]), "norm")
 shares["rms"].claim(
     "03-token-mean-is-small-rms",
     "< 0.05",
@@ -484,11 +476,12 @@ lab.train_live(Experiment(replace(raised, train=best, probes=looks), {"arm": arm
 
 
 # %%
+of_both = of_plain.where(stage="tuning") + without
 plots.curves(
     {
-        "LayerNorm": at_rates(tuned["pre, layer"]),
-        "RMSNorm": at_rates(of_plain.where(stage="tuning") + without),
-        "RMSNorm, offset 10": at_rates(tuning + final),
+        "LayerNorm": tuned["pre, layer"],
+        "RMSNorm": of_both.measure_by("validation.loss", "lr"),
+        "RMSNorm, offset 10": (tuning + final).measure_by("validation.loss", "lr"),
     },
     xlabel="learning rate",
     ylabel="validation loss (nats)",
@@ -503,8 +496,9 @@ plots.curves(
 from labkit.statistics.pooled import compare_samples
 
 scatter = ladder.measure_scatter(found, sizes.rung)
-left = [ladder.measure_left(at_rates(of), scatter.sd) for of in (tuned["pre"], tuning)]
-test = {rate: at.measure("test.loss") for rate, at in final.by("lr").items()}
+searched = tuning.measure_by("validation.loss", "lr")
+left = [ladder.measure_left(of, scatter.sd) for of in (tuned["pre"], searched)]
+test = final.measure_by("test.loss", "lr")
 plain_test = of_plain.where(stage="first").measure("test.loss")
 half_step = between[-2:][0]  # one rate below the one that was chosen
 cost = compare_samples(
@@ -591,7 +585,7 @@ def keep_least(record):
     return min(mean) / mean[0]
 
 
-kept = {rate: at.measure(keep_least) for rate, at in with_it.items()}
+kept = final.measure_by(keep_least, "lr")
 kept[its_rate].tuned().claim(
     "03-rms-learns-to-remove-the-mean",
     "< 0.5",
@@ -617,8 +611,7 @@ offset, we compare with a model without it at the same learning rate:
 
 # %%
 rest_at, stream_at = (
-    {rate: at.measure(lambda record: follow_rest(record)[-1]) for rate, at in of.items()}
-    for of in (with_it, without_it)
+    of.measure_by(lambda record: follow_rest(record)[-1], "lr") for of in (final, without)
 )
 plots.table(
     [
@@ -921,9 +914,8 @@ arithmetics = {
     "two passes, bfloat16": {"model.norm_arithmetic": "bfloat16"},
     "one pass, bfloat16": {"model.norm_arithmetic": "bfloat16 one-pass"},
 }
-above = lab.run(
-    Experiment(bench, {"arm": arithmetics, "model.embedding_offset": [10.0], "seed": five})
-)
+offset = {"model.embedding_offset": [10.0], "seed": five}
+above = lab.run(Experiment(bench, {"arm": arithmetics, **offset}))
 ordinary = {
     "one pass, bfloat16": {"model.norm_arithmetic": "bfloat16 one-pass"},
     "RMSNorm, bfloat16": {"model.norm": "rms", "model.norm_arithmetic": "bfloat16"},
@@ -940,10 +932,8 @@ plots.loss_curves(
 ).named("over-the-cliff")
 
 # %%
-harm, calm, float32 = (
-    {name: part.measure("test.loss") for name, part in of.items()}
-    for of in (above.by("arm"), below.by("arm"), short.by("norm"))
-)
+harm, calm = (of.measure_by("test.loss", "arm") for of in (above, below))
+float32 = short.measure_by("test.loss", "norm")
 price = harm["one pass, bfloat16"] - harm["two passes, bfloat16"]
 price.claim(
     "03-one-pass-bf16-breaks-training",
@@ -1020,16 +1010,11 @@ def jacobian_of(x, eps):
 x = 3 * torch.randn(64).double() + 1
 faint = 1e-3 * rms_norm(x, eps=0.0)  # its RMS is the root of ε
 along = jacobian(rms_norm, faint) @ faint * (2e-6) ** 0.5
-exact(
-    max(
-        ((jacobian(rms_norm, t) - jacobian_of(t, 1e-6)) * t.square().mean().sqrt())
-        .abs()
-        .max()
-        .item()
-        for t in (x, faint)
-    ),
-    tolerance=1e-12,
-).claim(
+off = [
+    ((jacobian(rms_norm, t) - jacobian_of(t, 1e-6)) * t.square().mean().sqrt()).abs().max()
+    for t in (x, faint)
+]
+exact(max(off), tolerance=1e-12).claim(
     "03-rms-jacobian",
     "< 1e-12",
     "RMSNorm's Jacobian removes one direction of the gradient, up to the effect of ε.",
@@ -1141,14 +1126,15 @@ slips = {
 # %%
 reports = {name: check.rms_norm(norm) for name, norm in slips.items()}
 reports["Gemma without its one"] = check.rms_norm(rms_norm, variant="gemma")
-causes = {
-    name: sorted({law.cause for law in report.failed if law.cause})
-    for name, report in reports.items()
-}
-plots.table([{"bug": name, "what the check says": "; ".join(why)} for name, why in causes.items()])
+plots.table(
+    [
+        {"bug": name, "what the check says": "; ".join(sorted(report.causes))}
+        for name, report in reports.items()
+    ]
+)
 
 # %%
-exact(sum(not report.ok and bool(causes[name]) for name, report in reports.items())).claim(
+exact(sum(bool(report.causes) for report in reports.values())).claim(
     "03-checks-name-every-slip",
     "in [6, 6]",
     "The check of an RMSNorm in exercise 1 names the cause of each of six bugs.",
