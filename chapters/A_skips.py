@@ -117,11 +117,8 @@ def wave(x):
 
 # %%
 at = torch.linspace(0, 1, 2001, dtype=torch.float64)
-drawn = {
-    f"{n} blocks": [dict(zip(at.tolist(), lay_hinges(wave, n)(at).tolist(), strict=True))]
-    for n in (4, 8)
-}
-drawn["sin 2πx"] = [dict(zip(at.tolist(), wave(at).tolist(), strict=True))]
+shown = {"4 blocks": lay_hinges(wave, 4), "8 blocks": lay_hinges(wave, 8), "sin 2πx": wave}
+drawn = {name: [dict(zip(at.tolist(), f(at).tolist(), strict=True))] for name, f in shown.items()}
 plots.panels(
     {"y": drawn},
     xlabel="x",
@@ -374,18 +371,16 @@ plots.loss_curves(
 
 # %%
 plots.table(
-    [
-        {
-            "design": name,
-            "layers": depth,
-            "tuned rate": f"{own[f'{name}, {depth} layers']['train.lr']:g}",
-            "training loss": measure_own(name, depth, fit).mean,
-            "test loss": measure_own(name, depth).mean,
-            "test accuracy": measure_own(name, depth, "test.accuracy").mean,
-        }
-        for name in designs
-        for depth in (low, high)
-    ]
+    {
+        "design": name,
+        "layers": depth,
+        "tuned rate": f"{own[f'{name}, {depth} layers']['train.lr']:g}",
+        "training loss": measure_own(name, depth, fit).mean,
+        "test loss": measure_own(name, depth).mean,
+        "test accuracy": measure_own(name, depth, "test.accuracy").mean,
+    }
+    for name in designs
+    for depth in (low, high)
 )
 
 # %%
@@ -428,12 +423,7 @@ cost["ResNet v1"].claim(
 
 
 # %%
-def share_saved(skips, bare):
-    """Compute the share of the rise in training loss that skips take away."""
-    return 1 - skips / bare
-
-
-combine(share_saved, cost["ResNet v1"], cost["plain, BatchNorm"]).claim(
+(cost["ResNet v1"] / cost["plain, BatchNorm"]).map(lambda left: 1 - left).claim(
     "A-skips-cut-the-cost-of-depth",
     "> 0.5",
     "In a network with BatchNorm, adding skips alone removes most of the rise in training loss with depth.",
@@ -444,7 +434,7 @@ combine(share_saved, cost["ResNet v1"], cost["plain, BatchNorm"]).claim(
 )
 
 # %%
-combine(share_saved, cost["skips, small branches"], cost["plain"]).claim(
+(cost["skips, small branches"] / cost["plain"]).map(lambda left: 1 - left).claim(
     "A-small-branches-cut-the-cost",
     "> 0.5",
     "Without norms, skips with small branches take away most of the cost of depth.",
@@ -755,19 +745,17 @@ in_paper = {  # its name, and its error
     "projected": ("1×1 convolution", "12.22 %"),
 }
 plots.table(
-    [
-        {
-            f"{sizes.tall} layers": name,
-            "in the paper (CIFAR-10)": " ".join(in_paper[name]),
-            "gradient, first/last": f"{first_over_last(replace(tall.model, step=step)):.1g}",
-            "tuned rate": f"{chosen[name]['train.lr']:g}",
-            "training loss": ended[name].measure(fit).mean,
-            "test loss, runs that did not diverge": float(np.nanmean(loss[name].values)),
-            "test accuracy": accuracy[name].mean,
-            "diverged": str(ended[name].count(lambda record: record.diverged_at is not None)),
-        }
-        for name, (step, _) in shortcuts.items()
-    ]
+    {
+        f"{sizes.tall} layers": name,
+        "in the paper (CIFAR-10)": " ".join(in_paper[name]),
+        "gradient, first/last": f"{first_over_last(replace(tall.model, step=step)):.1g}",
+        "tuned rate": f"{chosen[name]['train.lr']:g}",
+        "training loss": ended[name].measure(fit).mean,
+        "test loss, runs that did not diverge": float(np.nanmean(loss[name].values)),
+        "test accuracy": accuracy[name].mean,
+        "diverged": str(ended[name].count(lambda record: record.diverged_at is not None)),
+    }
+    for name, (step, _) in shortcuts.items()
 )
 
 # %%
@@ -1135,16 +1123,13 @@ directions change the output:
 # %%
 torch.manual_seed(seed)
 x, J = torch.randn(200, 16).double(), torch.randn(16, 16).double()
+u, v = J[0], J[2]
 cases = {
     "nothing is wrong": J,
-    "a unit is eliminated": J.clone(),
-    "two units overlap": J.clone(),
-    "six units depend": J.clone(),
+    "a unit is eliminated": torch.cat([0 * J[:1], J[1:]]),
+    "two units overlap": torch.cat([J[1:2], J[1:]]),
+    "six units depend": torch.cat([torch.stack([u, -u, v, -v, u + v, -u - v]), J[6:]]),
 }
-cases["a unit is eliminated"][0] = 0
-cases["two units overlap"][0] = J[1]
-u, v = J[0], J[2]
-cases["six units depend"][:6] = torch.stack([u, -u, v, -v, u + v, -u - v])
 counted = []
 for name, W in cases.items():
     z = torch.relu(x @ W.T)
@@ -1161,23 +1146,14 @@ def read_incoming(row, skip):
     return z @ V.T + skip * z
 
 
-unread = [
-    int(torch.linalg.matrix_rank(torch.func.jacrev(read_incoming)(J[0], skip).reshape(-1, 16)))
-    for skip in (0, 1)
-]
-plots.table(
-    [
-        *counted,
-        {
-            "case": "no unit of the next layer reads a unit",
-            "plain": unread[0],
-            "with a skip": unread[1],
-        },
-    ]
-)
+unread = {
+    name: int(torch.linalg.matrix_rank(torch.func.jacrev(read_incoming)(J[0], s).reshape(-1, 16)))
+    for s, name in enumerate(("plain", "with a skip"))
+}
+plots.table([*counted, {"case": "no unit of the next layer reads a unit", **unread}])
 
 # %%
-exact(min([row["with a skip"] for row in counted] + unread[1:])).claim(
+exact(min(row["with a skip"] for row in [*counted, unread])).claim(
     "A-skips-lift-singularities",
     ">= 16",
     "A skip removes each kind of singularity: moving the weights in any direction changes the output again.",
@@ -1220,14 +1196,12 @@ kept = {
     )
 }
 plots.table(
-    [
-        {
-            "matrices": n,
-            "d/(n + 1)": 64 / (n + 1),
-            **{name: of[n].mean for name, of in kept.items()},
-        }
-        for n in kept["plain"]
-    ]
+    {
+        "matrices": n,
+        "d/(n + 1)": 64 / (n + 1),
+        **{name: of[n].mean for name, of in kept.items()},
+    }
+    for n in kept["plain"]
 )
 
 # %%

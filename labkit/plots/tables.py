@@ -1,6 +1,6 @@
 """Tables: rows of words and numbers, with the same layout in JupyterLab, site and print."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -34,9 +34,9 @@ class Table:
     __repr__ = _repr_markdown_
 
 
-def table(rows: Sequence[Mapping[str, Any]], *, digits: int = 3) -> Table:
+def table(rows: Iterable[Mapping[str, Any]], *, digits: int = 3) -> Table:
     """Show rows, each a mapping from column to value; numbers get `digits` significant digits."""
-    return Table(rows, digits)
+    return Table([*rows], digits)
 
 
 def _is_number(value: Any) -> bool:
