@@ -66,6 +66,7 @@ from labkit.norms import (
     layer_norm,
     rms_norm,
 )
+from labkit.probes.look import join_batches
 from labkit.probes.timing import fold_prenorms
 
 # %%
@@ -217,18 +218,16 @@ bounds = {
 
 # %%
 plots.table(
-    [
-        {
-            "map": name,
-            "growth": f"{of['growth']:.3g}",
-            "others": f"{of['heard']:.2g}",
-            "slope": f"{of['slope']:.4g}",
-            "bound of the slope": f"{bounds[name][0]} = {bounds[name][1]:.4g}",
-            "bounded": "yes" if of["growth"] < 10 else "no",
-            "independent": "yes" if of["heard"] < 1e-9 else "no",
-        }
-        for name, of in demands.items()
-    ]
+    {
+        "map": name,
+        "growth": f"{of['growth']:.3g}",
+        "others": f"{of['heard']:.2g}",
+        "slope": f"{of['slope']:.4g}",
+        "bound of the slope": f"{bounds[name][0]} = {bounds[name][1]:.4g}",
+        "bounded": "yes" if of["growth"] < 10 else "no",
+        "independent": "yes" if of["heard"] < 1e-9 else "no",
+    }
+    for name, of in demands.items()
 )
 
 # %%
@@ -544,18 +543,13 @@ def lead_of_groups(rate, loss):
 
 # %%
 plots.table(
-    [
-        {
-            "rate": f"{rate:g}{', best for all 128' * (rate == own['all 128'])}",
-            **{f"test loss, {name}": of.measure(test_loss).mean for name, of in both.items()},
-            **{
-                f"test accuracy, {name}": of.measure(test_accuracy).mean
-                for name, of in both.items()
-            },
-            "larger of the two training losses": f"{max(of.measure(train_loss).mean for of in both.values()):.1g}",
-        }
-        for rate, both in by_rate.items()
-    ]
+    {
+        "rate": f"{rate:g}{', best for all 128' * (rate == own['all 128'])}",
+        **{f"test loss, {name}": of.measure(test_loss).mean for name, of in both.items()},
+        **{f"test accuracy, {name}": of.measure(test_accuracy).mean for name, of in both.items()},
+        "larger of the two training losses": f"{max(of.measure(train_loss).mean for of in both.values()):.1g}",
+    }
+    for rate, both in by_rate.items()
 )
 
 # %%
@@ -618,12 +612,9 @@ def whiten(x, eps=0.0):
     return centred @ axes @ torch.diag((values + eps).rsqrt()) @ axes.T
 
 
-images, classes = (
-    torch.cat(part) for part in zip(*Digits(batch=100).load().held_out["test"], strict=True)
-)
-pooled = (
-    torch.nn.functional.avg_pool2d(images, 2).flatten(1).double()
-)  # 16 features: 2 × 2 pixels each
+images, classes = join_batches(Digits(batch=100).load().held_out["test"])
+# 16 features: 2 × 2 pixels each
+pooled = torch.nn.functional.avg_pool2d(images, 2).flatten(1).double()
 inputs = {
     "centred": pooled - pooled.mean(0),
     "BatchNorm": batch_norm(pooled, training=True, eps=0.0),
@@ -1152,15 +1143,13 @@ plots.curves(
 # %%
 columns = ("accuracy at the highest of seven rates", "at 0.316", "at 1")
 plots.table(
-    [
-        {
-            "task": task,
-            "norm": f"{name}, {n} deep",
-            **dict(zip(columns, of.measure(train_accuracy), strict=True)),
-            "training losses": ", ".join(f"{loss:.3f}" for loss in of.measure(train_loss)),
-        }
-        for (task, name, n), of in ends.by("arm").items()
-    ]
+    {
+        "task": task,
+        "norm": f"{name}, {n} deep",
+        **dict(zip(columns, of.measure(train_accuracy), strict=True)),
+        "training losses": ", ".join(f"{loss:.3f}" for loss in of.measure(train_loss)),
+    }
+    for (task, name, n), of in ends.by("arm").items()
 )
 
 # %%
@@ -1242,11 +1231,9 @@ faint = Run(
     TrainConfig(sizes.image_steps),
     probes=("validation", "test", "contrast"),
 )
-names = {"BatchNorm": "batch", "InstanceNorm": "instance"}
-arms = {name: {"model.norm": norm} for name, norm in names.items()}
+arms = {"BatchNorm": {"model.norm": "batch"}, "InstanceNorm": {"model.norm": "instance"}}
 looked = lab.run(Experiment(faint, {"arm": arms, "seed": to_choose, "train.lr": sizes.image_rates}))
-best = {name: of.best("lr") for name, of in looked.by("arm").items()}
-each = {name: {**arm, "train.lr": best[name]} for name, arm in arms.items()}
+each = {arm: {**arms[arm], "train.lr": of.best("lr")} for arm, of in looked.by("arm").items()}
 readers = lab.run(Experiment(faint, {"arm": each, "seed": five}))
 
 
