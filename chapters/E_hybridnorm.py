@@ -95,7 +95,7 @@ mixed = [f"{arm}, experts" for arm in ("pre", "hybrid", "hybrid*")]
 later = [arm for arm in methods.values() if arm not in old]
 climbed = lab.ladder([*old, *of_start], also=[*later, *mixed, "pre, normal", "hybrid, normal"])
 first = next(iter(climbed.by("rung")))
-tallest = "smoke" if size == "smoke" else "D24"
+twelve, tallest = ("smoke", "smoke") if size == "smoke" else ("D", "D24")  # of so many blocks
 
 # %%
 PAPER = "Zhuo et al. 2025, arXiv 2503.04598 (early version)"
@@ -196,40 +196,35 @@ for path in sorted((project_root() / "data/bench/hours").glob("*.json")):
 # %%
 def describe_row(name):
     """One row of Table 4: what was printed beside what we find."""
-    theirs = table4[name]
-    row = {
+    theirs, lead = table4[name], leads_over_pre.get(name)
+    return {
         "row": name.replace("*", "\\*"),
         "training loss, printed": theirs["loss"],
         "C4 perplexity, printed": f"{theirs['c4']:.2f}" if theirs["c4"] else "",
+        "test loss, ours": f"{ends[name].mean:.4f}",
+        "n": len(ends[name]),
+        "improvement over Pre-Norm": f"{lead:+z.4f}" if lead else "",
+        "paired by seed": f"{lead.pair():+z.4f}" if lead else "",
     }
-    blank = {"improvement over Pre-Norm": "", "paired by seed": ""}
-    if name not in ends:
-        return {**row, "test loss, ours": "waits", "n": 0, **blank}
-    row |= {"test loss, ours": f"{ends[name].mean:.4f}", "n": len(ends[name])}
-    if name == "Pre-Norm":
-        return {**row, **blank}
-    lead = leads_over_pre[name]
-    paired = f"{lead.pair():+z.4f}"
-    return {**row, "improvement over Pre-Norm": f"{lead:+z.4f}", "paired by seed": paired}
 
 
 leads_over_pre = {
     name: ladder.improvement(climbed, methods[name])[first] for name in ends if name != "Pre-Norm"
 }
-plots.table([describe_row(name) for name in methods])
+plots.table([describe_row(name) for name in ends])
 
 
 # %%
-def name_apart(intervals):
+def name_apart(leads):
     """Name the rows that lie below and above Pre-Norm, each by its own interval."""
+    intervals = {name: lead.compute_interval() for name, lead in leads.items()}
     below = [name for name, (low, _) in intervals.items() if low > 0]
     above = [name for name, (_, high) in intervals.items() if high < 0]
     return f"lower loss: {', '.join(below) or 'none'}; higher loss: {', '.join(above) or 'none'}."
 
 
-by_sample = {name: lead.compute_interval() for name, lead in leads_over_pre.items()}
-by_pair = {name: lead.pair().compute_interval() for name, lead in leads_over_pre.items()}
-print(f"Distinguishable from Pre-Norm, each row by its own interval: {name_apart(by_sample)}")
+by_pair = {name: lead.pair() for name, lead in leads_over_pre.items()}
+print(f"Distinguishable from Pre-Norm, each row by its own interval: {name_apart(leads_over_pre)}")
 print(f"Paired by seed, which was not preregistered: {name_apart(by_pair)}")
 
 # %% [markdown]
@@ -445,8 +440,6 @@ if all(len(ends.get(name, ())) >= lock.n for name in six):
         beside={"pairs": ", ".join(f"{cost:+.4f}" for cost in by_pair)},
         domain=here,
     )
-else:
-    print(f"{lock.id} waits for its runs. Asked: {lock.said} We give it {lock.probability:.0%}.")
 
 # %% [markdown]
 r"""
@@ -562,28 +555,20 @@ theirs = {
 # %%
 def describe_lead(init):
     """HybridNorm's lead from one initialization, printed and ours."""
-    row = {
+    arms = [recipe + starts[init] for recipe in ("hybrid", "pre")]
+    hybrid, pre = (ladder.reported(climbed, arm)[first].values() for arm in arms)
+    return {
         "initialization": init,
         "improvement, printed (one number)": f"{theirs[init]:+.4f}" if init in theirs else "",
-    }
-    arms = {recipe: recipe + starts[init] for recipe in ("pre", "hybrid")}
-    if not all(ladder.has_reported(climbed, arm, first) for arm in arms.values()):
-        both = dict.fromkeys(("Pre-Norm, ours", "HybridNorm, ours"), "")
-        return row | {"n": 0, **both, "improvement, ours": "waits"}
-    pre, hybrid = (
-        climbed.where(arm=arm, rung=first, stage="final").measure("test.loss")
-        for arm in arms.values()
-    )
-    return {
-        **row,
         "n": min(len(pre), len(hybrid)),
-        "Pre-Norm, ours": f"{pre.mean:.4f}",
-        "HybridNorm, ours": f"{hybrid.mean:.4f}",
-        "improvement, ours": f"{ladder.improvement(climbed, arms['hybrid'], arms['pre'])[first]:+z.4f}",
+        "Pre-Norm, ours": f"{fmean(pre):.4f}",
+        "HybridNorm, ours": f"{fmean(hybrid):.4f}",
+        "improvement, ours": f"{ladder.improvement(climbed, *arms)[first]:+z.4f}",
     }
 
 
-plots.table([describe_lead(init) for init in starts])
+known = [init for init, of in starts.items() if ladder.has_reported(climbed, f"hybrid{of}", first)]
+plots.table([describe_lead(init) for init in known])
 
 # %%
 answer("E-hybrid-above-pre-from-normal", "Table 3", "20.44 and 20.29 (C4 perplexity)")
@@ -609,22 +594,21 @@ The paper compares 29 narrower blocks with 16, at nearly the same number of para
 """
 
 # %%
-blocks = {ladder.RUNGS[rung].depth: rung for rung in (first, "D", "D24")}
+blocks = {ladder.RUNGS[rung].depth: rung for rung in (first, twelve, tallest)}
 compared = {"Post-Norm": "post", "HybridNorm": "hybrid", "HybridNorm*": "hybrid*"}
 deeper = {name: ladder.improvement(climbed, arm) for name, arm in compared.items()}
 rows5 = {(row["method"], row["layers"]): row for row in published("zhuo2025-table5")}
-table5 = {place: row["c4"] for place, row in rows5.items()}
 printed = {
     f"{name}, published": {
-        layers: [math.log(table5["Pre-Norm", layers] / table5[name, layers])]
+        layers: [math.log(rows5["Pre-Norm", layers]["c4"] / rows5[name, layers]["c4"])]
         for layers in (16.0, 29.0)
-        if table5[name, layers]
+        if rows5[name, layers]["c4"]
     }
     for name in compared
 }
 plots.curves(
     {
-        name: {depth: leads[rung] for depth, rung in blocks.items() if rung in leads}
+        name: {depth: leads[rung] for depth, rung in blocks.items()}
         for name, leads in deeper.items()
     }
     | printed,
@@ -644,22 +628,13 @@ def describe_depths(name):
         theirs = rows5[name, layers]["loss"]
         row[f"{layers:.0f} layers, printed"] = theirs if theirs == "diverge" else f"{theirs:.2f}"
     for depth, rung in blocks.items():
-        there = ladder.has_reported(climbed, arm, rung)
-        losses = ladder.reported(climbed, arm)[rung].values() if there else []
-        rates = climbed.where(arm=arm, rung=rung, stage="final").by("lr") if there else {}
-        row[f"{depth} blocks, ours"] = f"{fmean(losses):.3f}" if losses else "waits"
-        row[f"rate, {depth}"] = f"{max(rates):.4f}" if rates else ""
+        runs = climbed.where(arm=arm, rung=rung, stage="final")
+        row[f"{depth} blocks, ours"] = f"{runs.measure('test.loss').mean:.3f}"
+        row[f"rate, {depth}"] = f"{max(runs.by('lr')):.4f}"
     return row
 
 
 plots.table([describe_depths(name) for name in ("Pre-Norm", *compared)])
-
-# %%
-for depth, rung in blocks.items():
-    known = [name for name, leads in deeper.items() if rung in leads]
-    print(
-        f"{depth} blocks: {describe_ours(rung)}; compared with Pre-Norm: {', '.join(known) or 'none yet'}"
-    )
 
 # %%
 answer("E-hybrid-below-pre-at-12-blocks", "Table 5", "19.67 and 19.88 at 29 layers (C4 perplexity)")
@@ -667,11 +642,8 @@ answer("E-star-below-pre-at-12-blocks", "Table 5", "19.52 and 19.88 at 29 layers
 answer("E-hybrid-below-pre-at-24-blocks", "Table 5", "19.67 and 19.88 at 29 layers")
 answer("E-star-below-pre-at-24-blocks", "Table 5", "19.52 and 19.88 at 29 layers")
 answer("E-post-above-pre-at-24-blocks", "Table 5", "diverge at 29 layers")
-of_post = [
-    record.diverged_at is not None
-    for labels, record in climbed
-    if (labels["arm"], labels["rung"], labels["stage"]) == ("post", "D", "final")
-]
+of_post = climbed.where(arm="post", rung=twelve, stage="final")
+fallen = of_post.count(lambda record: record.diverged_at is not None).estimate
 deeper["Post-Norm"].only("D").claim(
     "E-post-above-pre-at-12-blocks",
     "< 0",
@@ -679,7 +651,7 @@ deeper["Post-Norm"].only("D").claim(
     found="With twelve blocks, Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's, and {fallen} of {runs} Post-Norm runs diverge.",
     source=f"{PAPER}, Table 5",
     published="20.43 and 20.30 at 16 layers; diverge at 29",
-    beside={"fallen": sum(of_post), "runs": len(of_post)},
+    beside={"fallen": fallen.k, "runs": fallen.n},
     domain=Domain(THEIRS["Table 5"], describe_ours("D")),
 )
 
@@ -812,15 +784,9 @@ paper's weights, a hundredth and a thousandth ([Zhuo et al., 2025](https://arxiv
 
 # %%
 print(*(f"{parameters(ladder.build_base_run(first, arm)):,} parameters: {arm}" for arm in ("pre", mixed[0])), sep="\n")  # fmt: skip
+answer("E-hybrid-below-pre-with-experts", "Table 2 and Figure 3", "not trained there")
 answer(
-    "E-hybrid-below-pre-with-experts",
-    "Table 2 and Figure 3",
-    "not trained there",
-)
-answer(
-    "E-star-below-pre-with-experts",
-    "Table 2 and Figure 3",
-    "ahead in loss and in eight benchmarks",
+    "E-star-below-pre-with-experts", "Table 2 and Figure 3", "ahead in loss and in eight benchmarks"
 )
 
 # %% [markdown]
@@ -1112,9 +1078,8 @@ r"""
 
 # %%
 profiled = {"Pre-Norm": "pre", "Post-Norm": "post", "HybridNorm": "hybrid"}
-deepest = "D" if "D" in ladder.improvement(climbed, "hybrid") else first
 later_on = {
-    name: climbed.where(arm=arm, rung=deepest, stage="final") for name, arm in profiled.items()
+    name: climbed.where(arm=arm, rung=twelve, stage="final") for name, arm in profiled.items()
 }
 profiles = {
     name: [read_profile(record, sizes.last) for _, record in part]
@@ -1127,8 +1092,8 @@ first_over_last = ", ".join(
 plots.by_depth(
     profiles,
     ylabel="norm of the gradient at step 100", xlabel="block", logy=True,
-    caption=f"Norm of each block's gradient at step 100, in models of {ladder.RUNGS[deepest].depth} blocks at tuned learning rates. The first block's gradient divided by the last block's is as follows: {first_over_last}.",
-    provenance=lab.provenance(climbed.where(arm=[*profiled.values()], rung=deepest, stage="final")),
+    caption=f"Norm of each block's gradient at step 100, in models of {ladder.RUNGS[twelve].depth} blocks at tuned learning rates. The first block's gradient divided by the last block's is as follows: {first_over_last}.",
+    provenance=lab.provenance(climbed.where(arm=[*profiled.values()], rung=twelve, stage="final")),
 ).named("step-100")  # fmt: skip
 
 # %%
@@ -1288,8 +1253,8 @@ def compare_to_printed(x, weights):
     (s, d), d_k = x.shape, weights["q"].shape[1]
     x = rms_norm(x, eps=0.0)
     of = {n: torch.linalg.matrix_norm(w, 2).item() for n, w in weights.items()}
-    whole, low = weights["out"].norm().item(), torch.linalg.svdvals(weights["q"]).min().item()
-    low_k = torch.linalg.svdvals(weights["k"]).min().item()
+    whole = weights["out"].norm().item()
+    low = {n: torch.linalg.svdvals(weights[n]).min().item() for n in "qk"}
     bounds = {
         "out": s * d * of["v"],
         "v": s * d**0.5 * whole,
@@ -1299,10 +1264,7 @@ def compare_to_printed(x, weights):
     found = {n: J.norm().item() for n, J in attention_jacobians(x, weights, qkv_norm=False).items()}
     shares = [found[n] / bounds[n] for n in bounds]
     found = {n: J.norm().item() for n, J in attention_jacobians(x, weights, qkv_norm=True).items()}
-    shares += [
-        found["q"] / (s**1.5 * d_k * of["out"] / low),
-        found["k"] / (s**1.5 * d_k * of["out"] / low_k),
-    ]
+    shares += [found[n] / (s**1.5 * d_k * of["out"] / low[n]) for n in "qk"]
     return shares + ([found["out"] / (s * d)] if d_k <= s * d else [])
 
 
@@ -1394,11 +1356,8 @@ def describe_exponent(name):
     return row
 
 
-if len(climbs) > 1:
-    exponents = [describe_exponent(name) for name in scaled]
-else:
-    exponents = [{"recipe": "an exponent needs two sizes"}]
-plots.table(exponents)
+exponents = [describe_exponent(name) for name in scaled] if len(climbs) > 1 else []
+plots.table(exponents or [{"recipe": "an exponent needs two sizes"}])
 
 
 # %%
