@@ -108,7 +108,7 @@ FADING = ("sandwich", "peri", "output", "olmo2", "gemma2", "gemma3", "normformer
 
 def look(arm, probe, on=rung):
     """Average a probe's numbers over the runs of an arm that report on a rung."""
-    return np.mean([record.probes[probe] for _, record in looked[on][arm]], axis=0)
+    return np.mean(looked[on][arm].values(probe), axis=0)
 
 
 def turns(arm, on=rung):
@@ -353,20 +353,13 @@ def average_ratio(arm, step=-1, on=rung):
     return looked[on][arm].measure(partial(first_over_last, step=step)).mean
 
 
-def describe_gradients(arm, on):
-    """Write first over last at three steps."""
-    steps = {"step 1": 0, "step 20": -2, "step 100": -1}
-    row = {"recipe": ARMS[arm], "blocks": ladder.RUNGS[on].depth, "rate": rate(arm, on)}
-    return row | {name: f"{average_ratio(arm, step, on):.2f}" for name, step in steps.items()}
-
-
+steps = {"step 1": 0, "step 20": -2, "step 100": -1}
 plots.table(
-    [
-        describe_gradients(arm, on)
-        for on in dict.fromkeys((rung, deep))
-        for arm in ARMS
-        if arm in looked[on]
-    ]
+    {"recipe": ARMS[arm], "blocks": ladder.RUNGS[on].depth, "rate": rate(arm, on)}
+    | {name: f"{average_ratio(arm, step, on):.2f}" for name, step in steps.items()}
+    for on in dict.fromkeys((rung, deep))
+    for arm in ARMS
+    if arm in looked[on]
 )
 
 # %% [markdown]
@@ -504,19 +497,16 @@ Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) is Sandwich with 
 
 
 # %%
-def describe_logits(arm):
-    """Write the largest attention logits of an arm's runs, before any cap, beside its rate."""
-    of = measure(runs[arm], "largest logit")
-    return {
+logits = {arm: measure(runs[arm], "largest logit") for arm in shown.values()}
+plots.table(
+    {
         "recipe": ARMS[arm],
         "rate": rate(arm),
         "largest logit": f"{of.mean:.0f}",
-        "by seed": f"{min(of.values):.0f} to {max(of.values):.0f}",
+        "by seed": f"{min(of):.0f} to {max(of):.0f}",
     }
-
-
-ranked = sorted(shown.values(), key=lambda arm: -measure(runs[arm], "largest logit").mean)
-plots.table([describe_logits(arm) for arm in ranked])
+    for arm, of in sorted(logits.items(), key=lambda row: -row[1].mean)
+)
 
 # %%
 line = torch.linspace(0.01, 1, 100_000, dtype=torch.float64)
@@ -666,11 +656,7 @@ ratio(*at_one_rate("qk, soft cap", "largest logit")).claim(
 
 # %%
 both = "Rybakov et al. 2024, arXiv 2410.16682"
-race(
-    "C-soft-cap-ties-at-the-best-rate",
-    "this book, a forecast",
-    effect=large,
-)
+race("C-soft-cap-ties-at-the-best-rate", "this book, a forecast", effect=large)
 race("C-soft-cap-adds-nothing-to-qk-norm", f"against {both}, at high rates", effect=large)
 race("C-qk-norm-below-the-soft-cap", "this book, a forecast")
 
@@ -880,15 +866,10 @@ race("C-resi-dual-below-post", xie)
 
 # %%
 plots.table(
-    [
-        {"variance of the stream": ARMS[arm]}
-        | {
-            place: f"{rms**2:.0f}"
-            for place, rms in zip(places, look(arm, "residual-rms"), strict=True)
-        }
-        for arm in SPARED
-        if arm not in ("post", "mix-ln")
-    ]
+    {"variance of the stream": ARMS[arm]}
+    | {place: f"{rms**2:.0f}" for place, rms in zip(places, look(arm, "residual-rms"), strict=True)}
+    for arm in SPARED
+    if arm not in ("post", "mix-ln")
 )
 
 # %% [markdown]
@@ -983,20 +964,17 @@ race(
 )
 
 # %%
-chained = ("realformer", "post", "pre", "output")
-logits = {
-    a: np.mean([of["largest"] for of in runs[a].values("attention")], axis=0) for a in chained
-}
 print(
     "Test loss of Post-Norm from Xavier's rule minus DeepNorm's, at tuned learning rates: "
     f"{ladder.improvement(climbed, 'deepnorm', 'post, xavier')[rung]:+z.4f}"
 )
 plots.table(
-    [
-        {"largest logit": ARMS[arm]}
-        | {place: f"{x:.0f}" for place, x in zip(places[1:], of, strict=True)}
-        for arm, of in logits.items()
-    ]
+    {"largest logit": ARMS[arm]}
+    | {
+        place: f"{x:.0f}"
+        for place, x in zip(places[1:], look(arm, "attention.largest"), strict=True)
+    }
+    for arm in ("realformer", "post", "pre", "output")
 )
 
 # %% [markdown]
