@@ -57,7 +57,7 @@ from labkit.formats import (
     round_to_format,
     scale_to_format,
     sum_in_format,
-)  # fmt: skip
+)
 from labkit.model import ScaledGradients
 from labkit.norms import rms_norm
 from labkit.training import loss_of
@@ -92,17 +92,15 @@ def keep_whole(number):
 
 
 plots.table(
-    [
-        {
-            "format": name, "bits": of.bits, "exponent bits": of.bits - of.significant,
-            "mantissa bits": of.significant - 1, "p": of.significant, "largest": keep_whole(of.largest),
-            "smallest normal": of.smallest_normal, "smallest": of.smallest,
-            "one-pass variance fails from a mean of (standard deviations)": keep_whole(2 ** (of.significant / 2)),
-            "squares overflow from about": of.largest**0.5,
-            "a running sum of ones stops at": 2**of.significant,
-        }
-        for name, of in FORMATS.items()
-    ]
+    {
+        "format": name, "bits": of.bits, "exponent bits": of.bits - of.significant,
+        "mantissa bits": of.significant - 1, "p": of.significant, "largest": keep_whole(of.largest),
+        "smallest normal": of.smallest_normal, "smallest": of.smallest,
+        "one-pass variance fails from a mean of (standard deviations)": keep_whole(2 ** (of.significant / 2)),
+        "squares overflow from about": of.largest**0.5,
+        "a running sum of ones stops at": 2**of.significant,
+    }
+    for name, of in FORMATS.items()
 )  # fmt: skip
 
 # %% [markdown]
@@ -308,26 +306,21 @@ moved = {
 }
 
 # %%
-columns = ("lost", "recovered by a norm", "recovered by a gain")
-found = {
-    way: {f: (lost[way][f].mean, given[way][f].mean, moved[way][f].mean) for f in (100, 1000)}
-    for way in ways
-}
-grown = {f: 10 * np.log10(1 + f**2 / 1024) for f in (100, 1000)}
-found["formula; a norm, at most"] = {
-    f: (noise, noise - 10 * np.log10(1 + f**2 / 2048), 0) for f, noise in grown.items()
-}
+formula = "formula; a norm, at most"
+noise = {f: 10 * np.log10(1 + f**2 / 1024) for f in (100, 1000)}
+lost[formula] = {f: exact(of) for f, of in noise.items()}
+given[formula] = {f: exact(of - 10 * np.log10(1 + f**2 / 2048)) for f, of in noise.items()}
+moved[formula] = dict.fromkeys(noise, exact(0.0))
+columns = {"lost": lost, "recovered by a norm": given, "recovered by a gain": moved}
 plots.table(
-    [
-        {"dB": name}
-        | {
-            f"f = {f:,}: {what}": round(float(value), 1)
-            for f, three in of.items()
-            for what, value in zip(columns, three, strict=True)
-        }
-        for name, of in found.items()
-    ]
-)  # fmt: skip
+    {"dB": way}
+    | {
+        f"f = {f:,}: {what}": round(of[way][f].mean, 1)
+        for f in noise
+        for what, of in columns.items()
+    }
+    for way in lost
+)
 
 # %%
 four = ("bfloat16", "float16", "e4m3", "e5m2")
@@ -553,15 +546,13 @@ def error_of_variance(name, mean=10.0):
 
 # %%
 plots.table(
-    [
-        {"stored in": name}
-        | {
-            f"{what} of RMS, width {width:,}, %": round(100 * of(error_of_rms(name, width=width)).mean().item(), 4)
-            for what, of in (("error", torch.abs), ("bias", torch.clone)) for width in (4096, 65536)
-        }
-        | {"error of the variance, mean 10, %": 100 * error_of_variance(name).mean().item()}
-        for name in ("bfloat16", "e4m3", "e5m2")
-    ]
+    {"stored in": name}
+    | {
+        f"{what} of RMS, width {width:,}, %": round(100 * of(error_of_rms(name, width=width)).mean().item(), 4)
+        for what, of in (("error", torch.abs), ("bias", torch.clone)) for width in (4096, 65536)
+    }
+    | {"error of the variance, mean 10, %": 100 * error_of_variance(name).mean().item()}
+    for name in ("bfloat16", "e4m3", "e5m2")
 )  # fmt: skip
 
 # %%
@@ -569,16 +560,14 @@ by_rms = {
     rms: error_of_rms("e4m3", rms=rms).abs() for rms in (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 300.0)
 }
 plots.table(
-    [
-        {"RMS of the token": rms}
-        | {
-            f"{name}: {what}, %": 100 * of(error_of_rms(name, rms=rms).abs()).item()
-            for name in ("e4m3", "e5m2")
-            for what, of in (("on average", torch.mean), ("the largest", torch.max))
-        }
-        for rms in by_rms
-    ]
-)  # fmt: skip
+    {"RMS of the token": rms}
+    | {
+        f"{name}: {what}, %": 100 * of(error_of_rms(name, rms=rms).abs()).item()
+        for name in ("e4m3", "e5m2")
+        for what, of in (("on average", torch.mean), ("the largest", torch.max))
+    }
+    for rms in by_rms
+)
 
 # %%
 inside = torch.stack([error for rms, error in by_rms.items() if 0.01 <= rms <= 100])
@@ -961,11 +950,6 @@ def read_largest(record, kind):
     return [of[kind] for of in record.probes["gradient-extremes"].values()]
 
 
-def average_largest(record, kind):
-    """Average the largest gradient entry of a kind of weights over the looks."""
-    return np.mean(read_largest(record, kind))
-
-
 def compare_gains(record, step):
     """Divide the largest gradient entry of gains by the largest elsewhere."""
     largest = record.probes["gradient-extremes"][step]
@@ -978,7 +962,7 @@ ratios = unrounded.measure(
     lambda record: np.mean([np.log2(compare_gains(record, step)) for step in looks])
 )
 elsewhere = {
-    kind: unrounded.measure(partial(average_largest, kind=kind)).mean
+    kind: fmean(np.mean(read_largest(record, kind)) for _, record in unrounded)
     for kind in KINDS
     if kind != "norms"
 }
@@ -1011,14 +995,12 @@ def has_overflowed_in(record, kind):
 
 
 plots.table(
-    [
-        {"overflows at step 1, scale": f"2^{k}"}
-        | {
-            name: f"{half.where(loss_scale=2.0**k).count(partial(has_overflowed_in, kind=kind))} runs"
-            for kind, name in KINDS.items()
-        }
-        for k in (20, 22)
-    ]
+    {"overflows at step 1, scale": f"2^{k}"}
+    | {
+        name: f"{half.where(loss_scale=2.0**k).count(partial(has_overflowed_in, kind=kind))} runs"
+        for kind, name in KINDS.items()
+    }
+    for k in (20, 22)
 )
 
 
@@ -1029,14 +1011,12 @@ def span(values):
 
 
 plots.table(
-    [
-        {"largest gradient, gains over others, scale": f"2^{k}"}
-        | {
-            f"step {step}": span(half.where(loss_scale=2.0**k).measure(compare_gains, at=step))
-            for step in looks
-        }
-        for k in (-14, -12, -10, -8, 0)
-    ]
+    {"largest gradient, gains over others, scale": f"2^{k}"}
+    | {
+        f"step {step}": span(half.where(loss_scale=2.0**k).measure(compare_gains, at=step))
+        for step in looks
+    }
+    for k in (-14, -12, -10, -8, 0)
 )
 
 # %% [markdown]
@@ -1058,19 +1038,17 @@ CALLED = {
     "none found": "not seen by the rule",
 }
 plots.table(
-    [
-        {
-            "model": row["model"], "year": int(row["year"]), "norm": row["printed_norm"],
-            "in transformers": CALLED.get(kind_of.get(row["family"]), "not there"),
-            **{
-                f"{what}{how}": f"{row[key]:.0f}" if isinstance(row[key], float) else row[key]
-                for what in ("widths", "layers")
-                for how, key in ((", printed", f"printed_{what}"), ("", what))
-            },
-            "source": row["source"],
-        }
-        for row in adopted
-    ]
+    {
+        "model": row["model"], "year": int(row["year"]), "norm": row["printed_norm"],
+        "in transformers": CALLED.get(kind_of.get(row["family"]), "not there"),
+        **{
+            f"{what}{how}": f"{row[key]:.0f}" if isinstance(row[key], float) else row[key]
+            for what in ("widths", "layers")
+            for how, key in ((", printed", f"printed_{what}"), ("", what))
+        },
+        "source": row["source"],
+    }
+    for row in adopted
 )  # fmt: skip
 
 # %%
@@ -1149,16 +1127,14 @@ The table lists every decoder counted, including those newer than the series' ta
 
 # %%
 plots.table(
-    [
-        {
-            "norm": CALLED[word],
-            "families": number,
-            "which": ", ".join(
-                row["family"] for row in census if (row["norms"], row["kind"]) == (word, "decoder")
-            ),
-        }
-        for word, number in counts.items()
-    ]
+    {
+        "norm": CALLED[word],
+        "families": number,
+        "which": ", ".join(
+            row["family"] for row in census if (row["norms"], row["kind"]) == (word, "decoder")
+        ),
+    }
+    for word, number in counts.items()
 )
 
 # %% [markdown]
@@ -1197,12 +1173,10 @@ for way in ("forward", "backward"):
             who: [100 * (ratio - 1) for ratio in of] for who, of in ratios_of.items()
         }
 plots.table(
-    [
-        {"LayerNorm's time above RMSNorm's, %": way, "tokens": tokens, "width": width}
-        | {name: round(of[who][0], 1) for who, name in makers.items()}
-        for (way, tokens, width), of in longer.items()
-    ]
-)  # fmt: skip
+    {"LayerNorm's time above RMSNorm's, %": way, "tokens": tokens, "width": width}
+    | {name: round(of[who][0], 1) for who, name in makers.items()}
+    for (way, tokens, width), of in longer.items()
+)
 
 # %%
 ahead = {who: [of[who] for (way, *_), of in longer.items() if way == "forward"] for who in makers}
@@ -1241,9 +1215,9 @@ plots.share_bars(
 ).named("inference-share")
 
 # %%
-seventy, given_four = SIZES["70B"], Assumptions("fused", split=4)
-parts = step(seventy, h100, way="decode", batch=1, context=4096, given=given_four)
-shift = seventy.norms * 2 * seventy.dim / (h100.bandwidth * given_four.of_bandwidth)  # seconds
+seventy, parts = SIZES["70B"], wholes["70B, 1 at once, one kernel"]
+bandwidth = h100.bandwidth * Assumptions("fused", split=4).of_bandwidth
+shift = seventy.norms * 2 * seventy.dim / bandwidth  # seconds
 exact(100 * shift / sum(parts.values())).claim(
     "D-decode-saving-of-rms-norm",
     "< 0.05",
@@ -1266,12 +1240,10 @@ def share_of_norms(name, split, batch, context=4096, memory=80e9):
 
 
 plots.table(
-    [
-        {"model": name, "GPUs": split, "norms": SIZES[name].norms}
-        | {f"{n} at once, % in norms": share_of_norms(name, split, n) for n in (1, 8, 64)}
-        for name, split in (("8B", 1), ("70B", 2), ("70B", 4), ("70B", 8), ("405B", 16))
-    ]
-)  # fmt: skip
+    {"model": name, "GPUs": split, "norms": SIZES[name].norms}
+    | {f"{n} at once, % in norms": share_of_norms(name, split, n) for n in (1, 8, 64)}
+    for name, split in (("8B", 1), ("70B", 2), ("70B", 4), ("70B", 8), ("405B", 16))
+)
 
 # %% [markdown]
 r"""
