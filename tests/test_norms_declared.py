@@ -58,11 +58,11 @@ def test_first_values_are_the_options_that_only_tensors_hold(norm, option, value
 @pytest.mark.parametrize("norm", [norm for norm, case in CASES.items() if case.has_eps])
 def test_an_eps_stands_where_the_norm_declares_it(norm):
     torch.manual_seed(0)
-    tiny = 1e-9 * torch.randn(4, 6, DIM, dtype=torch.float64)  # only eps divides it
+    x = torch.randn(4, 6, DIM, dtype=torch.float64)
 
-    def size(eps: float) -> float:
+    def size(eps: float, scale: float = 1e-9) -> float:  # so small that only eps divides it
         module = make_norm(norm, DIM, eps=eps, **OPTIONS.get(norm, {})).double()
-        return module(tiny.clone()).norm().item()
+        return module(scale * x).norm().item()
 
     roots = 2 if norm == "power" else 1  # it divides by that of a group, then by that of a feature
     power = math.log(size(1e-4) / size(1e-2)) / math.log(1e2) / roots  # of 1/eps
@@ -71,6 +71,9 @@ def test_an_eps_stands_where_the_norm_declares_it(norm):
         f"the class declares eps {declared!r} (eps_place); the slope at 0 goes as eps^-{power:.2f}"
     )
     assert power == pytest.approx(0.5 if declared == "inside the root" else 1, abs=0.02), told
+    ignored = size(1e-4, scale=1) == pytest.approx(size(1e-2, scale=1), rel=1e-9)
+    told = f"the class declares eps {declared!r} (eps_place); a larger token ignores it: {ignored}"
+    assert ignored == (declared == "least length"), told
     told = f"cases.py: the row's slope is not the module's, which goes as eps^-{power:.2f}"
     ratio = CASES[norm].slope(1e-4) / CASES[norm].slope(1e-2)
     assert ratio == pytest.approx(1e2**power, rel=0.1), told
