@@ -209,7 +209,7 @@ def test_a_changed_loss_makes_every_run_of_its_configuration_stale(toy, capsys):
     assert toy.check()[0] == keys_of(POST_TOYS)
     said = capsys.readouterr().out
     assert "replays: 3 runs of 2 configurations" in said
-    design = "recipe post, norm rms, activation swiglu"
+    design = r"recipe post, norm rms, activation swiglu, dim \d+, depth \d+, init \w+"
     assert re.search(rf"\b[12] of 3: {design}: [0-9a-f]{{12}} differs: first losses by", said)
     assert "RED: 2 recorded runs are stale" in said
     assert "01 (2)" in said

@@ -10,7 +10,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ def _name_course(run: Run) -> str:
 
 
 def _name_design(run: Run) -> str:
-    names = ("recipe", "step", "norm", "activation")
+    names = ("recipe", "step", "norm", "activation", "dim", "depth", "init")
     return ", ".join(f"{n} {getattr(run.model, n)}" for n in names if hasattr(run.model, n))
 
 
@@ -131,7 +131,8 @@ def _run_replays(tasks: list[Task]) -> Iterator[Replay]:
     with ProcessPoolExecutor(
         workers, mp_context=get_context("spawn"), initializer=end_with, initargs=(os.getpid(),)
     ) as pool:
-        yield from pool.map(_run_replay, tasks)
+        for done in as_completed([pool.submit(_run_replay, task) for task in tasks]):
+            yield done.result()
 
 
 def _run_replay(task: Task) -> Replay:
