@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from labkit.check.compare import find_fault, is_unanswered, name_open, read_numbers
+from labkit.check.compare import judge, read_numbers
 from labkit.check.report import Law, Report
 
 
@@ -23,15 +23,7 @@ def answer(yours: Any, truth: Any, *, name: str = "", hint: str = "", rtol: floa
             return None
         return {"kind": "hand", "name": name, "asks": asked, "hint": hint, "rtol": rtol}
 
-    if is_unanswered(yours):
-        lacks = f"not answered yet{name_open(yours)}"
-        return Report(title, (Law(name or "answer", False, "", lacks),), ask=ask)
-    try:
-        message = find_fault(yours, truth, rtol)
-    except Exception as error:  # for any error, the reader gets a sentence
-        message = f"this cannot be compared ({type(error).__name__}: {error})"
-    if message and hint:
-        message += f". Hint: {hint}"
+    message = judge(yours, truth, rtol, hint)
     return Report(title, (Law(name or "answer", not message, "", message),), ask=ask)
 
 

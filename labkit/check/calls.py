@@ -12,13 +12,13 @@ with its own substitute for torch. A task is JSON:
     slips      pairs of a likely mistake and the marks of its results, case by case
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from inspect import getfile
 from math import cos, inf, nan
 from traceback import extract_tb
 from typing import Any
 
-from labkit.check.compare import find_fault, is_unanswered, list_numbers, name_open
+from labkit.check.compare import is_unanswered, judge, list_numbers
 
 Task = Mapping[str, Any]
 AGREES = 1e-4  # relative: marks of the same numbers, computed differently
@@ -48,17 +48,9 @@ def try_functions(
         (yours,), (truth,) = came.values(), wanted.values()
     else:
         yours, truth = came, wanted
-    if is_unanswered(yours):
-        return f"not answered yet{name_open(yours)}", ""
-    try:
-        fault = find_fault(yours, truth, task["rtol"])
-    except Exception as error:  # for any error, the reader gets a sentence
-        fault = f"this cannot be compared ({type(error).__name__}: {error})"
-    if not fault:
-        return "", ""
     cause = find_slip([came[case["label"]] for case in task["cases"]], task["slips"])
-    hint = f". Hint: {task['hint']}" if task["hint"] and not cause else ""
-    return fault + hint, cause
+    message = judge(yours, truth, task["rtol"], "" if cause else task["hint"])
+    return message, cause if message else ""
 
 
 class Unanswered(Exception):
@@ -90,12 +82,13 @@ def find_slip(results: list[Any], slips: list[tuple[str, list[float]]]) -> str:
         marks = [mark(result) for result in results]
     except (TypeError, ValueError):
         return ""
-    for cause, expected in slips:
-        if all(
-            abs(a - b) <= AGREES * max(1.0, abs(b)) for a, b in zip(marks, expected, strict=True)
-        ):
-            return cause
-    return ""
+    return next((cause for cause, expected in slips if agree(marks, expected)), "")
+
+
+def agree(marks: Sequence[float], expected: Sequence[float], rtol: float = AGREES) -> bool:
+    """Return whether two lists of marks agree."""
+    pairs = zip(marks, expected, strict=True)
+    return all(abs(a - b) <= rtol * max(1.0, abs(b)) for a, b in pairs)
 
 
 def describe_error(error: BaseException, filename: str) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+HALF = (torch.bfloat16, torch.float16)
+
 
 class Broken(Exception):
     """Raised when a law does not hold: the message and, if known, the likely cause."""

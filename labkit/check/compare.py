@@ -4,9 +4,8 @@ This file is plain Python without torch and numpy, because the site's pages run 
 `tolist` method, such as tensors and arrays, are compared as numbers.
 """
 
-import re
 from collections.abc import Iterator, Mapping
-from math import inf, isfinite, isnan
+from math import isclose, isfinite, isnan
 from typing import Any
 
 WRONG = "not right yet: "
@@ -29,6 +28,17 @@ def name_open(yours: Any) -> str:
         return ""
     lacking = [str(key) for key, value in yours.items() if is_unanswered(value)]
     return f": {', '.join(lacking)}" if len(lacking) < len(yours) else ""
+
+
+def judge(yours: Any, truth: Any, rtol: float, hint: str = "") -> str:
+    """Return an error message with the hint, or "" if the answer is right; never raise."""
+    if is_unanswered(yours):
+        return f"not answered yet{name_open(yours)}"
+    try:
+        fault = find_fault(yours, truth, rtol)
+    except Exception as error:  # for any error, the reader gets a sentence
+        fault = f"this cannot be compared ({type(error).__name__}: {error})"
+    return f"{fault}. Hint: {hint}" if fault and hint else fault
 
 
 def find_fault(yours: Any, truth: Any, rtol: float) -> str:
@@ -102,12 +112,8 @@ def list_numbers(value: Any) -> Iterator[float]:
 
 
 def _is_close(actual: float, wanted: float, allowed: float) -> bool:
-    if isnan(actual) or isnan(wanted):
-        return isnan(actual) and isnan(wanted)
-    if inf in (abs(actual), abs(wanted)):
-        return actual == wanted
-    return abs(actual - wanted) <= allowed
+    return isclose(actual, wanted, rel_tol=0, abs_tol=allowed) or (isnan(actual) and isnan(wanted))
 
 
 def _normalize_text(text: str) -> str:
-    return re.sub(r"\s+", " ", text).strip(" .").casefold()
+    return " ".join(text.split()).strip(" .").casefold()

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labkit.check.case import Broken, Case, describe, same_layout_copy, told
+from labkit.check.case import HALF, Broken, Case, describe, same_layout_copy, told
 from labkit.check.formula import Formula
 from labkit.check.mistakes import USUAL, Explanation, explain, known_mistakes, list_places
 from labkit.check.probes import ROUNDED, Probes, describe_statistics
@@ -320,8 +320,7 @@ class Exam:
         if self._state is None:
             self._state = describe_statistics(self)
         # An input in half precision may be rounded anywhere: the laws of precision say where.
-        half = case.x.dtype in (torch.float16, torch.bfloat16)
-        return "" if half and self._state == ROUNDED else self._state
+        return "" if case.x.dtype in HALF and self._state == ROUNDED else self._state
 
     def _find_room(
         self, case: Case, rtol: float, atol: float, formula: Formula | None = None

@@ -1,6 +1,7 @@
 """Check a function that the reader wrote: compare its results with the right ones."""
 
 from collections.abc import Callable, Iterator, Mapping
+from math import inf, nan
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from labkit.check.calls import call, mark, try_functions
 from labkit.check.report import Law, Report
 
 Function = Callable[..., Any]
-NAMES = {"torch": torch}  # what the text of a case may use
+NAMES = {"torch": torch, "inf": inf, "nan": nan}  # what the text of a case may use
 KINDS = "tensors, numbers, texts, lists, tuples, dictionaries and None"
 
 
@@ -62,12 +63,11 @@ def function(
         "hint": hint,
         "note": "",
     }
-    names = {"inf": float("inf"), "nan": float("nan"), **NAMES}
     for case, (*_, right) in zip(task["cases"], calls, strict=True):
-        result = call(right, case["given"], look, names) if callable(right) else right
+        result = call(right, case["given"], look, NAMES) if callable(right) else right
         case["wanted"] = write_result(result)
     task["slips"] = [
-        (cause, [mark(call(wrong, case["given"], look, names)) for case in task["cases"]])
+        (cause, [mark(call(wrong, case["given"], look, NAMES)) for case in task["cases"]])
         for cause, wrong in (slips or {}).items()
     ]
     functions = {_name(each): each for _, each, _, _ in calls}

@@ -6,14 +6,13 @@ from dataclasses import replace
 import torch
 from torch import Generator, Tensor
 
-from labkit.check.case import Broken, Case, Untested, describe, same_layout_copy, told
+from labkit.check.case import HALF, Broken, Case, Untested, describe, same_layout_copy, told
 from labkit.check.exam import Exam
 from labkit.check.formula import Formula
 from labkit.check.laws import Law
 
 CUT = "the graph is cut: .data, .detach(), .item(), no_grad, numpy or torch.tensor(…)"
 NO_SLOPE = "the square root has no slope at 0: infinity times 0 is NaN"
-_HALF = (torch.bfloat16, torch.float16)
 # Tolerance for a float32 step inside; float32 inputs also lose digits to the spread, and in
 # half precision each operation of the backward pass may round.
 _ROOM = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 0.04, torch.float16: 0.01}
@@ -48,7 +47,7 @@ def make_gradient_law(role: str) -> Law:
                 broken.cause = _find_ignored(exam, role) or broken.cause
                 raise
             # A single number's gradient sums over all of x, which half precision may round away.
-            if role == "x" or exam.norm.learned[role].each or case.x.dtype not in _HALF:
+            if role == "x" or exam.norm.learned[role].each or case.x.dtype not in HALF:
                 seen.append((case, top, grad.double()))
         _judge_gradients(exam, seen, role)
 
@@ -90,7 +89,7 @@ def _draw_cases(exam: Exam, draw: Generator, bare: bool) -> list[Case]:
         nothing = replace(level, about="all values of one unit are 0")
         cases.append(replace(nothing, x=torch.where(unit, 0.0, level.x)))
     # A fast path may exist only for float32, or only for half precision.
-    for dtype in (torch.float32, *_HALF):
+    for dtype in (torch.float32, *HALF):
         shapes = exam.shapes if dtype == torch.float32 else exam.shapes[:1]
         narrow = [exam.draw_case(draw, s, learned=every, dtype=dtype) for s in shapes]
         cases += [case for case in narrow if _well_posed(exam, case)]
@@ -121,7 +120,7 @@ def _find_gradients(
     if not y.requires_grad:
         raise Broken(f"on {case} the result must have a gradient, but has none at all", CUT)
     # A fast path may differ under autograd, so its value is checked before its gradient.
-    if case.x.dtype not in _HALF:
+    if case.x.dtype not in HALF:
         exam.judge([case], [y.detach()], 1e-4, 1e-4, "the value is another one under autograd")
     try:
         grads = torch.autograd.grad(y, leaves, top.to(y.dtype), allow_unused=True)

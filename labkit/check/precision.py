@@ -11,7 +11,7 @@ from itertools import product
 import torch
 from torch import Generator, Tensor
 
-from labkit.check.case import Broken, Case, Untested
+from labkit.check.case import HALF, Broken, Case, Untested
 from labkit.check.exam import Exam
 from labkit.check.mistakes import Explanation
 
@@ -27,7 +27,6 @@ ROUNDED_EARLY = (
     "something is rounded to half precision before the end, a statistic or what divides: compute "
     "in float32 and convert the result once"
 )
-HALF = (torch.bfloat16, torch.float16)
 MAGNITUDES = (1e-15, 1e-9, 1e-4, 1e3, 1e6, 1e11, 1e17)
 NOT_BACK = "the result is not converted back after the statistics in float32"
 FIXED = "a conversion to a fixed dtype"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from labkit.check.case import Broken, Case
+from labkit.check.case import HALF, Broken, Case
 
 if TYPE_CHECKING:
     from labkit.check.exam import Exam
@@ -42,7 +42,7 @@ class Probes:
         """
         if "running" in self.case.given:
             return
-        right, half = self.exam.norm.formula, self.case.x.dtype in (torch.bfloat16, torch.float16)
+        right, half = self.exam.norm.formula, self.case.x.dtype in HALF
         about_eps = wrong.eps_at != right.eps_at or "eps" in dict(wrong.fixed) or wrong.twice
         sizes = SIZES if about_eps else LARGE
         for size in LARGE[:1] if half or "eps" not in self.exam.norm.settings else sizes:

@@ -107,10 +107,8 @@ def _ask_part(given: Any, name: str) -> str:
 
 def _read_truth(value: Any) -> bool | None:
     """Return a Python, numpy or torch bool as a bool; None for anything else."""
-    if isinstance(value, bool):
-        return value
-    kind = str(getattr(value, "dtype", "")).removeprefix("torch.")
-    return bool(value) if kind == "bool" and value.shape == () else None
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return value if isinstance(value, bool) else None
 
 
 def _describe_failure(report: Report) -> str:

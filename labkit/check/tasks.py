@@ -14,7 +14,7 @@ from torch import Tensor
 import labkit.norms
 from labkit.check.block_mistakes import list_changes
 from labkit.check.block_subject import NORMS, SUBLAYERS, FunctionSubject
-from labkit.check.calls import call, mark
+from labkit.check.calls import agree, call, mark
 from labkit.check.case import Case
 from labkit.check.function import NAMES, write, write_result
 from labkit.check.mistakes import known_mistakes
@@ -132,8 +132,7 @@ def _put_output(result: Any, output: Tensor) -> Any:
 def _add_slip(slips: Marks, cause: str, marks: list[float], right: list[float]) -> None:
     """Add a mistake that differs from the right result and from earlier mistakes."""
     marks = [float(f"{one:.7g}") for one in marks]
-    same = all(abs(a - b) <= 1e-3 * max(1.0, abs(b)) for a, b in zip(marks, right, strict=True))
-    if cause not in slips and not same and marks not in slips.values():
+    if cause not in slips and not agree(marks, right, 1e-3) and marks not in slips.values():
         slips[cause] = marks
 
 
