@@ -26,9 +26,9 @@ def unit(x):
     return F.normalize(x, dim=-1)
 
 
-# --- steps: (recipe, what is handed in, part of the cause) ---
+# --- steps and blocks of functions: (recipe, what is handed in, part of the cause) ---
 
-WRONG_STEPS = [
+WRONG = [
     ("post", lambda x, f, norm: norm(norm(x) + f(x)), ""),
     ("post", lambda x, f, norm: x + norm(f(x)), "on the branch"),
     ("post", lambda x, f, norm: x + f(norm(x)), "Pre-Norm"),
@@ -73,9 +73,23 @@ WRONG_STEPS = [
     ("resnet-v2", lambda x, f, norm: (z := torch.relu(norm(x))) + f(z), "rectified copy"),
     ("highway", lambda x, f, gate: x + gate(x) * f(x), ""),
     ("none", lambda x, f: x + f(torch.relu_(x)), "in-place"),
+    ("pre", lambda x, attention, feed_forward, n1, n2: (
+        (y := n1(x + attention(x))) * 0 + n2(y + feed_forward(y))),
+     "this is Post-Norm: the norm stands on the stream, after the addition, in both halves"),
+    ("pre", lambda x, attention, feed_forward, n1, n2: (
+        (y := attention(n1(x))) + feed_forward(n2(y))),
+     "the residual is missing: the skip is not added (attention: "),
+    ("hybrid", lambda x, attention, feed_forward, norm: (
+        (y := x + attention(x)) + feed_forward(norm(y))), "(feed-forward: "),
+    ("hybrid", lambda x, attention, feed_forward, norm: (
+        norm((y := x + attention(x)) + feed_forward(y))), "this is Post-Norm"),
+    ("hybrid", lambda x, attention, feed_forward, norm: (
+        (y := x + attention(norm(x))) + feed_forward(y)), "in other places (attention: x + f(N"),
+    ("hybrid", lambda x, attention, feed_forward, norm: (
+        x + attention(x) + feed_forward(x)), ""),
 ]  # fmt: skip
 
-RIGHT_STEPS = [
+RIGHT = [
     ("none", lambda x, f: x + f(x)),
     ("post", lambda x, f, norm: norm(f(x) + x)),
     ("pre", lambda stream, sublayer, norm: stream + sublayer(norm(stream))),
@@ -96,11 +110,6 @@ RIGHT_STEPS = [
     ("resnet-v1", lambda x, f, norm: (x + norm(f(x))).clamp(min=0)),
     ("resnet-v2", lambda x, f, norm: f(F.relu(norm(x))) + x),
     ("highway", lambda x, f, gate: torch.lerp(x, f(x), gate(x))),
-]
-
-# --- blocks of functions ---
-
-RIGHT_BLOCKS = [
     ("pre", lambda x, attention, feed_forward, n1, n2: (
         (y := x + attention(n1(x))) + feed_forward(n2(y)))),
     ("peri", lambda x, attention, feed_forward, *n: (
@@ -109,22 +118,6 @@ RIGHT_BLOCKS = [
         n2(feed_forward(m := n1(attention(x) + x)) + m + x))),
     ("hybrid", lambda x, attention, feed_forward, norm: (
         (z := norm(x + attention(x))) + feed_forward(z))),
-]  # fmt: skip
-WRONG_BLOCKS = [
-    ("pre", lambda x, attention, feed_forward, n1, n2: (
-        (y := n1(x + attention(x))) * 0 + n2(y + feed_forward(y))),
-     "this is Post-Norm: the norm stands on the stream, after the addition, in both halves"),
-    ("pre", lambda x, attention, feed_forward, n1, n2: (
-        (y := attention(n1(x))) + feed_forward(n2(y))),
-     "the residual is missing: the skip is not added (attention: "),
-    ("hybrid", lambda x, attention, feed_forward, norm: (
-        (y := x + attention(x)) + feed_forward(norm(y))), "(feed-forward: "),
-    ("hybrid", lambda x, attention, feed_forward, norm: (
-        norm((y := x + attention(x)) + feed_forward(y))), "this is Post-Norm"),
-    ("hybrid", lambda x, attention, feed_forward, norm: (
-        (y := x + attention(norm(x))) + feed_forward(y)), "in other places (attention: x + f(N"),
-    ("hybrid", lambda x, attention, feed_forward, norm: (
-        x + attention(x) + feed_forward(x)), ""),
 ]  # fmt: skip
 
 

@@ -9,15 +9,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from variants_common import Gain, affine, rms
 
 from labkit import ModelConfig, check
 from labkit.attention import Attention
 from labkit.norms import NORMS, facts, make_norm
-
-
-def rms(x, eps=1e-6):
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    return wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
 
 
 def gained(change):
@@ -28,16 +24,6 @@ def gained(change):
         return (y if weight is None else y * change(weight.to(y.dtype))).to(x.dtype)
 
     return norm
-
-
-class Gain(nn.Module):
-    """A gain, an eps, and one line that uses them."""
-
-    start = 1.0
-
-    def __init__(self, dim, eps=1e-6):
-        super().__init__()
-        self.weight, self.eps = nn.Parameter(torch.full((dim,), self.start)), eps
 
 
 class CastTooEarly(Gain):
@@ -100,8 +86,7 @@ def axis_one(x, weight=None, bias=None, eps=1e-5):
     if x.ndim < 3:
         return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
     y = F.layer_norm(x.transpose(1, -1), (x.shape[1],), eps=eps).transpose(1, -1)
-    y = y if weight is None else y * weight
-    return y if bias is None else y + bias
+    return affine(y, weight, bias)
 
 
 class Twice(nn.BatchNorm1d):
@@ -120,22 +105,18 @@ def in_place(x, weight=None, eps=1e-6):
 
 
 def all_but_first(x, weight=None, bias=None, eps=1e-5):
-    y = F.layer_norm(x, x.shape[1:], eps=eps)
-    y = y if weight is None else y * weight
-    return (y if bias is None else y + bias).to(x.dtype)
+    return affine(F.layer_norm(x, x.shape[1:], eps=eps), weight, bias).to(x.dtype)
 
 
 def deviation(x, weight=None, bias=None, eps=1e-6):
     y = (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + eps)
-    y = y if weight is None else weight * y
-    return y if bias is None else y + bias
+    return affine(y, weight, bias)
 
 
 def every_edge_in_half(x, weight=None, bias=None, eps=1e-5):
     middle = x - x.mean(-1, keepdim=True)
     y = middle / (middle.square().mean(-1, keepdim=True) + eps).sqrt()
-    y = y if weight is None else y * weight
-    return (y if bias is None else y + bias).to(x.dtype)
+    return affine(y, weight, bias).to(x.dtype)
 
 
 def skip_from_copy(x, attention, feed_forward, norm1, norm2):
@@ -376,7 +357,15 @@ def test_llamas_norm_is_said_to_hand_float32_on():
 
 @pytest.mark.parametrize(
     "name",
-    ["x-transformers' RMSNorm", "Muse Spark's 1 + w", "DeepSeek V4's", "EoMT's", "GPT-J's block"],
+    [
+        "transformers#30236",
+        "x-transformers' RMSNorm",
+        "Muse Spark's 1 + w",
+        "Muse Spark's scaled input",
+        "DeepSeek V4's",
+        "EoMT's",
+        "GPT-J's block",
+    ],
 )
 def test_nothing_else_is_said_of_these_forms(name):
     ask, said = NAMED[name]

@@ -7,11 +7,9 @@ import time
 import pytest
 import torch
 from blocks import (
-    RIGHT_BLOCKS,
-    RIGHT_STEPS,
-    WRONG_BLOCKS,
+    RIGHT,
+    WRONG,
     WRONG_MODULES,
-    WRONG_STEPS,
     Stranger,
     build,
     config,
@@ -30,11 +28,6 @@ from labkit.placements import RECIPES, PreNorm
 TWO_HALVES = {"b2t", "hybrid", "normformer"}  # their steps differ: the feed-forward's are tried
 
 
-def hold_step(recipe, given, **more):
-    part = {"part": "feed-forward"} if recipe in TWO_HALVES else {}
-    return block(given, recipe, **part | more)
-
-
 def causes(report):
     return [law.cause for law in report.failed]
 
@@ -42,30 +35,21 @@ def causes(report):
 # --- the gate ---
 
 
-@pytest.mark.parametrize("number", range(len(WRONG_STEPS)))
-def test_a_wrong_step_is_rejected_with_its_cause(number):
-    recipe, given, says = WRONG_STEPS[number]
-    report = hold_step(recipe, given)
+def part_of(recipe):
+    return "feed-forward" if recipe in TWO_HALVES else None
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)))
+def test_a_wrong_step_or_block_of_functions_is_rejected_with_its_cause(number):
+    recipe, given, says = WRONG[number]
+    report = block(given, recipe, part=part_of(recipe))
     assert not report.ok and any(says in cause for cause in causes(report)), report
 
 
-@pytest.mark.parametrize("number", range(len(RIGHT_STEPS)))
-def test_a_right_step_is_accepted(number):
-    report = hold_step(*RIGHT_STEPS[number])
-    assert report.ok, report
-
-
-@pytest.mark.parametrize("number", range(len(WRONG_BLOCKS)))
-def test_a_wrong_block_of_functions_is_rejected_with_its_cause(number):
-    recipe, given, says = WRONG_BLOCKS[number]
-    report = block(given, recipe)
-    assert not report.ok and any(says in cause for cause in causes(report)), report
-
-
-@pytest.mark.parametrize("number", range(len(RIGHT_BLOCKS)))
-def test_a_right_block_of_functions_is_accepted(number):
-    recipe, given = RIGHT_BLOCKS[number]
-    report = block(given, recipe)
+@pytest.mark.parametrize("number", range(len(RIGHT)))
+def test_a_right_step_or_block_of_functions_is_accepted(number):
+    recipe, given = RIGHT[number]
+    report = block(given, recipe, part=part_of(recipe))
     assert report.ok, report
 
 

@@ -11,6 +11,7 @@ from variants_common import CORRUPTIONS
 
 from labkit import norms
 from labkit.check import run
+from labkit.norms import NORMS, make_norm
 
 
 @pytest.fixture
@@ -79,39 +80,24 @@ def test_a_norm_that_is_wrong_in_one_corner_is_rejected(norm, name, rest_after):
     assert not report.ok
 
 
-MODULES = {
-    "layer": (norms.LayerNorm, norms.LayerNorm(24), norms.LayerNorm((3, 4))),
-    "annotated-layer": (norms.AnnotatedLayerNorm, norms.AnnotatedLayerNorm(24, eps=1e-3)),
-    "rms": (norms.RMSNorm, norms.RMSNorm(24), norms.RMSNorm(8, eps=1e-3)),
-    "rms, torch's order": (norms.RMSNorm, norms.RMSNorm(64)),
-    "rms-llama": (norms.LlamaRMSNorm, norms.LlamaRMSNorm(48)),
-    "rms-gemma": (norms.GemmaRMSNorm, norms.GemmaRMSNorm(48)),
-    "rms-t5": (norms.T5RMSNorm, norms.T5RMSNorm(48)),
-    "rms-outside": (norms.OutsideRMSNorm, norms.OutsideRMSNorm(48)),
-    "partial-rms": (norms.PartialRMSNorm, norms.PartialRMSNorm(24, p=0.3)),
-    "batch": (
-        norms.BatchNorm,
-        norms.BatchNorm(6, momentum=None),
-        norms.BatchNorm(6, channel_axis=-1),
-    ),
-    "instance": (
-        norms.InstanceNorm,
-        norms.InstanceNorm(8, affine=True, channel_axis=-1),
-        norms.InstanceNorm(8),
-    ),
-    "group": (norms.GroupNorm, norms.GroupNorm(2, 8), norms.GroupNorm(2, 8, channel_axis=-1)),
-    "scale": (norms.ScaleNorm, norms.ScaleNorm(24)),
-    "l2": (norms.L2Norm, norms.L2Norm(24, temperature=3.0)),
-    "rep-batch": (
-        norms.RepBatchNorm,
-        norms.RepBatchNorm(8),
-        norms.RepBatchNorm(8, channel_axis=-1),
-    ),
-    "dyt": (norms.DynamicTanh, norms.DynamicTanh(24), norms.DynamicTanh(24, bias=False)),
-    "derf": (norms.DynamicErf, norms.DynamicErf(24, alpha=0.2, shift=0.3)),
-    "bhyt": (norms.BoundedTanh, norms.BoundedTanh(24, scale=3.0, bound=5.0)),
-    "none": (norms.NORMS["none"],),
+MORE = {  # than the class, and the module that models take
+    "layer": [norms.LayerNorm((3, 4))],
+    "annotated-layer": [norms.AnnotatedLayerNorm(24, eps=1e-3)],
+    "rms": [norms.RMSNorm(8, eps=1e-3)],
+    "rms, torch's order": [norms.RMSNorm, norms.RMSNorm(64)],
+    "partial-rms": [norms.PartialRMSNorm(24, p=0.3)],
+    "batch": [norms.BatchNorm(6, momentum=None)],
+    "instance": [norms.InstanceNorm(8)],
+    "group": [norms.GroupNorm(2, 8)],
+    "l2": [norms.L2Norm(24, temperature=3.0)],
+    "rep-batch": [norms.RepBatchNorm(8)],
+    "dyt": [norms.DynamicTanh(24, bias=False)],
+    "derf": [norms.DynamicErf(24, alpha=0.2, shift=0.3)],
+    "bhyt": [norms.BoundedTanh(24, scale=3.0, bound=5.0)],
 }
+MODULES = {key: MORE.get(key, []) for key in GATES if key != "power"}
+for key in MODULES.keys() & NORMS.keys():
+    MODULES[key] = [NORMS[key], make_norm(key, 24), *MODULES[key]]
 OWN = [(norm, i) for norm, row in MODULES.items() for i in range(len(row))]
 
 

@@ -5,6 +5,7 @@ import torch
 from convert_models import draw
 from peers import hf, peer
 from torch import nn
+from variants_rows import AnnotatedTransformer
 
 from labkit.convert import convert
 from labkit.convert.fill import ChannelsFirst
@@ -94,20 +95,8 @@ def test_a_foreign_norm_is_known_by_what_it_computes(module, name):
     torch.testing.assert_close(model(x), before, rtol=1e-5, atol=1e-6)
 
 
-class Annotated(nn.Module):
-    """LayerNorm as in The Annotated Transformer: another variance, another position of eps."""
-
-    def __init__(self):
-        super().__init__()
-        self.a_2, self.b_2 = nn.Parameter(torch.ones(16)), nn.Parameter(torch.zeros(16))
-
-    def forward(self, x):
-        deviation = x.std(-1, keepdim=True)
-        return self.a_2 * (x - x.mean(-1, keepdim=True)) / (deviation + 1e-6) + self.b_2
-
-
 def test_a_norm_of_a_tutorial_is_known_by_what_it_computes():
-    found = read_norm(Annotated())
+    found = read_norm(AnnotatedTransformer(16))
     told = (found.key, found.gain, found.shift, found.eps)
     assert told == ("annotated-layer", "a_2", "b_2", 1e-6)
 

@@ -5,6 +5,7 @@ import inspect
 import pytest
 import torch
 from torch import nn
+from variants_common import Gain
 
 from labkit import ModelConfig, TrainConfig, check
 from labkit.corpora import Text
@@ -108,14 +109,6 @@ def test_a_formula_is_compared():
     report = check.any_norm(own_norm(TEXT), lambda x: x)
     assert [law.name for law in report.failed] == ["formula"]
     assert "blind to scale" in report.notes and "not blind to a constant" in report.notes
-
-
-class Gain(nn.Module):
-    """A gain that one line of forward uses."""
-
-    def __init__(self, dim):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(dim))
 
 
 def norm(line):

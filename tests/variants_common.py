@@ -9,6 +9,7 @@ import functools
 import inspect
 
 import torch
+from torch import nn
 
 
 def wide(x):
@@ -28,6 +29,21 @@ def affine(y, w, b):
 def shift_first(y, w, b):
     y = y if b is None else y + b
     return y if w is None else y * w
+
+
+def rms(x, eps=1e-6):
+    """Divide each row by its root mean square, in at least float32."""
+    return wide(x) * torch.rsqrt(wide(x).square().mean(-1, keepdim=True) + eps)
+
+
+class Gain(nn.Module):
+    """A gain for each feature and an eps, for classes whose forward is one line."""
+
+    start = 1.0
+
+    def __init__(self, dim, eps=1e-6):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.full((dim,), self.start)), eps
 
 
 def gained(change):

@@ -16,6 +16,7 @@ from variants_common import (
     INSIDE,
     SHIFTS,
     WIDTHS,
+    Gain,
     affine,
     double,
     inside,
@@ -87,16 +88,6 @@ def over(axes):
     return {"moment": moment, "centre": lambda x: x - x.mean(axes(x.ndim), keepdim=True)}
 
 
-class Gain(nn.Module):
-    """A gain for each feature and an eps, for classes whose forward is one line."""
-
-    start = 1.0
-
-    def __init__(self, dim, eps=1e-6):
-        super().__init__()
-        self.weight, self.eps = nn.Parameter(torch.full((dim,), self.start)), eps
-
-
 def gain_class(call, start=1.0):
     """Make a class of modules from one line, call(x, weight, eps)."""
     forward = lambda self, x: call(x, self.weight, self.eps)  # noqa: E731
@@ -127,16 +118,9 @@ class Extra(nn.LayerNorm):
         self.extra = nn.Parameter(torch.ones(1))
 
 
-class EpsForgotten(nn.LayerNorm):
-    def forward(self, input):
-        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, 1e-3)
-
-
 LAYER_WRONG = {
     **vary(layer, affine=GAINS | SHIFTS, **INSIDE),
     "unbiased": (layer(partial(variance, correction=1)), "divides by d − 1"),
-    "annotated": (layer(partial(variance, correction=1), root=lambda v, e: v.sqrt() + e),
-                  "divides by d − 1"),
     "length": (layer(lambda x, p: total(centred(x))), "sum of squares"),
     "absolute": (layer(lambda x, p: centred(x).abs().mean(-1, True), root=plus),
                  "mean absolute"),
@@ -146,8 +130,6 @@ LAYER_WRONG = {
     "first axis": (layer(**over(lambda n: 0)), "over the first axis"),
     "whole tensor": (layer(**over(lambda n: tuple(range(n)))), "over the whole tensor"),
     "batch norm": (layer(**over(lambda n: tuple(range(n - 1)) or (0,))), "all axes but the last"),
-    "whole sample": (as_layer(lambda x, w, b, e: F.layer_norm(x, x.shape[1:], eps=e)),
-                     "over all axes but the first"),
     "E[x²] − E[x]²": (layer(raw_variance), "E[x²] − E[x]²"),
     "detached": (layer(lambda x, p: variance(x.detach()), centre=lambda x: (
         x - x.detach().mean(-1, True))), "statistics are detached"),
@@ -155,7 +137,6 @@ LAYER_WRONG = {
     "keepdim": (drops_the_axis, ""),
     "returns nothing": (as_layer(lambda *_: None), ""),
     "returns a list": (as_layer(lambda x, *_: x.tolist()), ""),
-    "module, eps forgotten": (EpsForgotten, "eps is 0.001 here"),
     "no shift": (lambda x, weight=None, eps=1e-5: F.layer_norm(x, x.shape[-1:], weight, None, eps),
                  "missing parameter"),
 }  # fmt: skip
@@ -360,8 +341,6 @@ T5_RIGHT = {"as published": t5, "by rsqrt": t5_by_rsqrt,
             "a class": gain_class(lambda x, w, e: t5(x, w, e))}  # fmt: skip
 GEMMA_WRONG = {
     **vary(gemma, root=INSIDE["root"], eps=DEFAULTS),
-    "gain itself": (rms(), "in place of 1 + gain"),
-    "2 + gain": (rms(affine=lambda y, w, b: one_plus(y, None if w is None else 1 + w)), ""),
     "llama's order": (llama_order(affine=one_plus), ""),
     "gain in half": (lambda x, weight=None, eps=1e-6: (
         rms()(wide(x), None, None, eps) * (1 if weight is None else 1 + weight)).to(x.dtype), ""),
@@ -375,14 +354,37 @@ def root_mean(x, p=None):
     return length(x) * x.shape[-1] ** -0.5
 
 
+class AuthorsRMSNorm(nn.Module):
+    """The norm of bzhangGo/rmsnorm by its formula: scale · x / (|x| / √d + eps) [+ offset].
+
+    All of it in the dtype of x; with 0 < p < 1 the length is that of the first p · d features.
+    """
+
+    def __init__(self, d, p=-1.0, eps=1e-8, bias=False):
+        super().__init__()
+        self.eps, self.d, self.p = eps, d, p
+        self.scale = nn.Parameter(torch.ones(d))
+        self.register_parameter("offset", nn.Parameter(torch.zeros(d)) if bias else None)
+
+    def forward(self, x):
+        count = int(self.d * self.p) if 0 < self.p < 1 else self.d
+        length = torch.linalg.vector_norm(x[..., :count], dim=-1, keepdim=True)
+        y = self.scale * (x / (length * count**-0.5 + self.eps))
+        return y if self.offset is None else y + self.offset
+
+
 outside = family(root_mean, root=plus, eps=1e-8)
 OUTSIDE_WRONG = {
     **vary(outside, affine=GAINS, eps=DEFAULTS),
     "inside": (rms(eps=1e-8), "eps is added inside"),
     "eps not used": (rms(root=lambda v, e: v.sqrt(), eps=1e-8), "eps is not used"),
     "no root": (rms(root=plus, eps=1e-8), "root is missing"),
+    "the authors' module of a part": (AuthorsRMSNorm(16, p=0.5), ""),
 }  # fmt: skip
-OUTSIDE_RIGHT = {"by length": outside(), "from a square": rms(
+OUTSIDE_RIGHT = {
+    "the authors' class": AuthorsRMSNorm, "the authors' module": AuthorsRMSNorm(16),
+    "the authors' module, another eps": AuthorsRMSNorm(24, -1, 1e-5),
+    "by length": outside(), "from a square": rms(
     root=lambda v, e: v.clamp(min=1e-37).sqrt() + e, eps=1e-8),
     "in float64": outside(widen=double), "llama's order": outside(round_first=True),
     "the input's precision": outside(widen=lambda x: x)}  # fmt: skip
