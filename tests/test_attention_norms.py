@@ -77,26 +77,17 @@ def test_a_text_means_its_norms(text):
         ("henry length=1", "length must be at least 2"),
         ("henry length=1.5", "length= needs a number, got 'length=1.5'"),
         ("qk l2 temperature=warm", "unknown temperature 'warm'; choose one of module, head"),
-    ]
-)
-def test_a_text_that_means_nothing_is_refused(refusal):
-    text, message = refusal
-    with pytest.raises(ValueError, match=message):
-        attention_norms(text)
-
-
-@each(
-    refusal=[
+        # what no text can say
         ({"tensors": ""}, "one or more of q, k, v and c, in this order; got ''"),
         ({"tensors": "kq"}, "in this order; got 'kq'"),
         ({"share": "group"}, "unknown share 'group'; choose one of head, own, width"),
         ({"norm": "rsm"}, "one of layer"),
     ]
 )
-def test_norms_refuse_what_no_text_can_say(refusal):
-    change, message = refusal
+def test_what_means_nothing_is_refused(refusal):
+    given, message = refusal
     with pytest.raises(ValueError, match=message):
-        AttentionNorms(**change)
+        attention_norms(given) if isinstance(given, str) else AttentionNorms(**given)
 
 
 @pytest.mark.parametrize("norm", PER_TOKEN)

@@ -7,6 +7,7 @@ At a share of 1 tokens have nothing in common; at 0 they are all the same vector
 factor of the embedding along Post-Norm's skip connections; 1 without Post-Norm.
 """
 
+import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from copy import deepcopy
@@ -38,11 +39,8 @@ def token_share(model: Transformer, tokens: Tensor) -> dict[str, Any]:
                 norm = step.get_submodule("norm")
                 hooks.enter_context(norm.register_forward_pre_hook(keep_factor))
         streams = [x.flatten(0, -2) for x in residual_streams(copy, tokens)]
-    path = 1.0
-    for factor in factors:
-        path *= factor
     shares = [((x - x.mean(0)).square().sum() / x.square().sum()).item() for x in streams]
-    return {"share": shares, "path": path}
+    return {"share": shares, "path": math.prod(factors)}
 
 
 class TokenShare(Watcher):
