@@ -9,7 +9,7 @@ import pytest
 import torch
 from convert_models import HEADS, SMALL, TOKENS, draw
 from peers import distance, hf, peer
-from test_fused import calls
+from test_fused import calls, fused_twin
 from torch import nn
 
 from labkit.convert import convert
@@ -58,8 +58,7 @@ def assert_fused_is_same(
     model: nn.Module, change=lambda one: None, share: float = 1e-5, **inputs
 ) -> None:
     """Compare a model and its fused twin, after the same change of both."""
-    twin = copy.deepcopy(model)
-    fuse(twin)
+    twin = fused_twin(model)
     for one in (model, twin):
         change(one)
     assert_near(train_step(model, **inputs), train_step(twin, **inputs), share)
@@ -182,8 +181,7 @@ def test_checkpointed_blocks_give_the_same_gradients(name, reentrant):
 @every
 def test_generated_tokens_are_the_same(name):
     model = build(name).eval()
-    twin = copy.deepcopy(model)
-    fuse(twin)
+    twin = fused_twin(model)
     padded = torch.tensor([[0, 0, 1, 1, 1, 1, 1], [1] * 7])
     for options in ({}, {"attention_mask": padded}):
         a, b = (
@@ -195,8 +193,7 @@ def test_generated_tokens_are_the_same(name):
 
 def test_attentions_and_hidden_states_are_handed_out():
     model = build("gemma3", attn_implementation="eager")
-    twin = copy.deepcopy(model)
-    fuse(twin)
+    twin = fused_twin(model)
     a, b = (one(TOKENS, output_attentions=True, output_hidden_states=True) for one in (model, twin))
     assert len(b.attentions) == 2 and len(b.hidden_states) == 3
     assert_near([*a.attentions, *a.hidden_states], [*b.attentions, *b.hidden_states])
@@ -204,8 +201,7 @@ def test_attentions_and_hidden_states_are_handed_out():
 
 def test_autocast_is_followed():
     model = build("qwen3")
-    twin = copy.deepcopy(model)
-    fuse(twin)
+    twin = fused_twin(model)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert_near(train_step(model), train_step(twin), 0.05)
 
@@ -252,8 +248,7 @@ def test_a_block_that_does_more_in_another_version_stays():
 @pytest.mark.parametrize("name", ["qwen3", "gemma2"])
 def test_a_fused_model_compiles_to_what_the_plain_one_does(name):
     model = build(name)
-    twin = copy.deepcopy(model)
-    fuse(twin)
+    twin = fused_twin(model)
     counts = []
 
     def backend(graph, _):
