@@ -161,18 +161,13 @@ def _name_scatter(one: Difference) -> str:
 
 
 def describe_rungs(claim: Card) -> list[str]:
-    """Return the result on each rung of the ladder, and the unmet requirements."""
-    lines = [
-        f"{rung}: {format_number(mean, high - low)} {format_interval(low, high)}, {n}"
-        for rung, (mean, (low, high), n) in _sum_up_rungs(claim).items()
-    ]
-    return lines + list(claim.get("lacking") or ())
+    """Return the result on each rung of the ladder, and the unmet requirements.
 
-
-def _sum_up_rungs(claim: Card) -> dict[str, tuple[float, tuple[float, float], str]]:
-    """Return mean, interval and seeds of each rung, and the devices where arms differ in them."""
-    found = {}
+    A rung has its mean, its interval and its seeds, and the devices if those of the arms differ.
+    """
+    lines = []
     for rung, one in _read_rungs(claim).items():
+        low, high = one.compute_interval()
         seeds = [len(one.values)]
         if isinstance(one, Difference) and not one.paired:
             seeds = [len(one.one), len(one.other)]
@@ -180,8 +175,9 @@ def _sum_up_rungs(claim: Card) -> dict[str, tuple[float, tuple[float, float], st
         if isinstance(one, Difference) and one.devices:
             on = (f"{arm} on {name}" for arm, name in zip(one.arms, one.devices, strict=True))
             words += f", {', '.join(on)}"
-        found[rung] = one.mean, one.compute_interval(), words
-    return found
+        mean = format_number(one.mean, high - low)
+        lines.append(f"{rung}: {mean} {format_interval(low, high)}, {words}")
+    return lines + list(claim.get("lacking") or ())
 
 
 def _read_rungs(claim: Card) -> dict[str, Estimate]:

@@ -215,23 +215,24 @@ def _show(value: Any) -> str:
 
 def read_commits(root: Path) -> dict[str, str]:
     """Read when each row was committed (UTC), by its checksum."""
-    return _read_column(root, COMMITS, "committed")
+    return read_column(root, COMMITS, "sum", "committed")
 
 
 def read_wordings(root: Path) -> dict[str, str]:
     """Read the clearer sentences, which mean the same as their locks', by checksum."""
-    return _read_column(root, WORDINGS, "sentence")
+    return read_column(root, WORDINGS, "sum", "sentence")
 
 
-def _read_column(root: Path, name: str, column: str) -> dict[str, str]:
+def read_column(root: Path, name: str, key: str, column: str) -> dict[str, str]:
+    """Read a column of a table in data/locks by another one; empty if there is no such table."""
     path = Path(root) / "data" / "locks" / name
-    return _parse_column(path, path.stat().st_mtime_ns, column) if path.is_file() else {}
+    return _parse_column(path, path.stat().st_mtime_ns, key, column) if path.is_file() else {}
 
 
 @lru_cache(maxsize=4)
-def _parse_column(path: Path, changed: int, column: str) -> dict[str, str]:
+def _parse_column(path: Path, changed: int, key: str, column: str) -> dict[str, str]:
     with path.open(encoding="utf-8", newline="") as lines:
-        return {row["sum"]: row[column] for row in csv.DictReader(lines)}
+        return {row[key]: row[column] for row in csv.DictReader(lines)}
 
 
 def find_time(root: Path, lock: Lock) -> str:

@@ -24,7 +24,7 @@ import numpy as np
 
 from labkit.statistics.criteria import Criterion, Estimate, Interval
 from labkit.statistics.holm import adjusted
-from labkit.statistics.seeds import Seeds, _compute_quantile
+from labkit.statistics.seeds import Seeds, compute_quantile, leave_one_out
 
 ALIKE = 0.05  # arms whose variance differs from the others' at this level stand alone
 POWER = 1.96 + 0.84  # a two-sided test at 5 % finds the margin in 80 % of all cases
@@ -157,7 +157,7 @@ class Difference:
     def compute_interval(self, level: float = 0.95) -> Interval:
         """Return the interval of the difference, including the uncertainty from tuning."""
         error, freedom = self._error
-        half = _compute_quantile(freedom, (1 + level) / 2) * error
+        half = compute_quantile(freedom, (1 + level) / 2) * error
         return self.mean - half, self.mean + half
 
     def p_value(self, criterion: Criterion) -> float | None:
@@ -177,9 +177,9 @@ class Difference:
     def without_one(self) -> "list[Estimate]":
         """Return the estimates without one run of either arm, or without one pair; σ is kept."""
         if self.paired:
-            return [replace(self, pairs=fewer) for fewer in _leave_one_out(self.pairs)]
-        ones = [replace(self, one=fewer) for fewer in _leave_one_out(self.one)]
-        return [*ones, *(replace(self, other=fewer) for fewer in _leave_one_out(self.other))]
+            return [replace(self, pairs=fewer) for fewer in leave_one_out(self.pairs)]
+        ones = [replace(self, one=fewer) for fewer in leave_one_out(self.one)]
+        return [*ones, *(replace(self, other=fewer) for fewer in leave_one_out(self.other))]
 
 
 def has_pairs(one: Estimate) -> TypeGuard[Difference]:
@@ -190,11 +190,6 @@ def has_pairs(one: Estimate) -> TypeGuard[Difference]:
 def _round_all(values: Sequence[float]) -> list[float]:
     """Round to twelve digits, because further digits depend on the processor."""
     return [float(f"{value:.12g}") for value in values]
-
-
-def _leave_one_out(values: tuple[float, ...]) -> list[tuple[float, ...]]:
-    few = len(values) < 3
-    return [] if few else [(*values[:i], *values[i + 1 :]) for i in range(len(values))]
 
 
 def pool_scatter(samples: Mapping[str, Sequence[float]]) -> Scatter:
@@ -283,7 +278,7 @@ def count_seeds(sd: float, margin: float, *, shared: float = 0.0) -> int:
         from scipy.special import nctdtr
 
         apart = margin / sd / math.sqrt(2 * (1 - shared))  # in deviations of a pair's difference
-        while nctdtr(n - 1, apart * math.sqrt(n), _compute_quantile(n - 1, 0.975)) > 0.2:
+        while nctdtr(n - 1, apart * math.sqrt(n), compute_quantile(n - 1, 0.975)) > 0.2:
             n += 1
     return n
 

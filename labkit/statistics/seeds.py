@@ -38,7 +38,7 @@ class Seeds:
             return self.mean, self.mean
         n, mean = len(self.values), self.mean
         spread = math.sqrt(math.fsum((v - mean) ** 2 for v in self.values) / (n - 1))
-        half = _compute_quantile(n - 1, (1 + level) / 2) * spread / math.sqrt(n)
+        half = compute_quantile(n - 1, (1 + level) / 2) * spread / math.sqrt(n)
         return mean - half, mean + half
 
     def p_value(self, criterion: Criterion) -> float | None:
@@ -57,9 +57,7 @@ class Seeds:
 
     def without_one(self) -> list[Estimate]:
         """Return the estimates with one seed left out; none for one or two seeds."""
-        if len(self.values) < 3:
-            return []
-        return [Seeds((*self.values[:i], *self.values[i + 1 :])) for i in range(len(self.values))]
+        return [Seeds(fewer) for fewer in leave_one_out(self.values)]
 
 
 @dataclass(frozen=True)
@@ -87,6 +85,12 @@ class Given:
         return []
 
 
+def leave_one_out(values: tuple[float, ...]) -> list[tuple[float, ...]]:
+    """List the values with one left out, for each; empty for one or two values."""
+    few = len(values) < 3
+    return [] if few else [(*values[:i], *values[i + 1 :]) for i in range(len(values))]
+
+
 def correlate_ranks(one: Sequence[float], other: Sequence[float]) -> Given:
     """Correlate two measures of the same runs by ranks (Spearman).
 
@@ -106,7 +110,8 @@ def t_interval(values: Sequence[float], level: float = 0.95) -> Interval:
 
 
 @cache
-def _compute_quantile(freedom: int, level: float) -> float:
+def compute_quantile(freedom: float, level: float) -> float:
+    """Return the quantile of Student's t distribution."""
     from scipy.special import stdtrit  # the quantile of scipy.stats.t, without its 0.7 s of import
 
     return float(stdtrit(freedom, level))

@@ -11,16 +11,15 @@ A lock never changes. Where one ascribes to a paper what the paper does not say,
 is withdrawn in data/locks/withdrawn.csv, with the reason, and not scored; the authors' stays.
 """
 
-import csv
 import json
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from labkit.experiments.locks import LOCKED, LOOKED, WORDS, Lock, read_locks
+from labkit.experiments.locks import LOCKED, LOOKED, WORDS, Lock, read_column, read_locks
 from labkit.system.files import write_whole
 from press.book.ledger import load_recorded
 
@@ -78,9 +77,10 @@ class Score:
 def list_forecasts(root: Path) -> list[Forecast]:
     """List the forecasts of the authors, the papers and the reader, with their outcomes."""
     claims, withdrawn = load_recorded(root, "book")["claims"], read_withdrawn(root)
+    last = {lock.id: lock for lock in read_locks(root)}  # with which a card is compared
     found = [
         one
-        for lock in _find_last(read_locks(root))
+        for lock in last.values()
         for one in _split_lock(lock)
         if one.by != "paper" or one.id not in withdrawn
     ]
@@ -89,16 +89,7 @@ def list_forecasts(root: Path) -> list[Forecast]:
 
 def read_withdrawn(root: Path) -> dict[str, str]:
     """Read which papers' forecasts were locked by mistake, and why each is withdrawn."""
-    path = root / "data" / "locks" / "withdrawn.csv"
-    if not path.is_file():
-        return {}
-    with path.open(encoding="utf-8", newline="") as lines:
-        return {row["id"]: row["why"] for row in csv.DictReader(lines)}
-
-
-def _find_last(locks: Iterable[Lock]) -> list[Lock]:
-    """Keep the last lock of each claim, with which its card is compared."""
-    return list({lock.id: lock for lock in locks}.values())
+    return read_column(root, "withdrawn.csv", "id", "why")
 
 
 def _split_lock(lock: Lock) -> list[Forecast]:
@@ -116,8 +107,8 @@ def _judge(one: Forecast, claim: dict[str, Any] | None) -> Forecast:
     if claim is None or lock.get("waits") or (one.by != "you" and lock.get("sum") != one.sum):
         return one
     verdict = str(claim["verdict"])
-    known = {**asdict(one), "verdict": verdict, "word": claim.get("word") or ""}
-    return Forecast(**{**known, "outcome": None if verdict == "out-of-range" else verdict in HELD})
+    outcome = None if verdict == "out-of-range" else verdict in HELD
+    return replace(one, verdict=verdict, word=claim.get("word") or "", outcome=outcome)
 
 
 def _build_own_path(root: Path) -> Path:
