@@ -18,7 +18,7 @@ from toy_book import REPOSITORY, chapter_text, make_book
 
 from labkit.experiments import Lab, memory
 from labkit.experiments.engines import on_ray, processes, serial, task
-from labkit.experiments.replicates import Need, groups
+from labkit.experiments.replicates import groups
 from labkit.experiments.store import Store
 from labkit.system import share
 from press.book import chapters, state
@@ -106,7 +106,7 @@ def test_free_is_what_is_free_and_ours(device, monkeypatch, part, left, free):
 
 
 def test_as_many_runs_train_together_as_our_part_holds(device, monkeypatch):
-    monkeypatch.setattr(groups, "estimate_need", lambda run: Need(GIB))
+    monkeypatch.setattr(groups, "estimate_need", lambda run: GIB)
     assert groups.count_fitting_runs(TINY, GPU) == 18  # a fifth of 90
     give(monkeypatch, "0.25")
     assert groups.count_fitting_runs(TINY, GPU) == 5

@@ -10,7 +10,7 @@ from each import each
 
 from labkit.attention import Attention
 from labkit.corpora import Text
-from labkit.experiments.replicates import estimate_need
+from labkit.experiments.replicates import NotTogether, estimate_need
 from labkit.experiments.run import Run
 from labkit.model import DEPARTURES, Departure, ModelConfig
 from labkit.norms.unit import unit
@@ -159,9 +159,8 @@ def test_without_attention_a_model_learns_what_one_symbol_tells():
     with torch.no_grad():
         loss = loss_of(model.eval(), tokens[:, :-1], tokens[:, 1:])
     assert loss.item() == pytest.approx(least.item(), abs=0.02)
-    assert (
-        "must have trainable parameters" in estimate_need(Run(config, Text(), TrainConfig())).reason
-    ), "with weights that are not trained it trains alone"
+    with pytest.raises(NotTogether, match="must have trainable parameters"):
+        estimate_need(Run(config, Text(), TrainConfig()))
 
 
 def test_a_given_bias_is_added_to_the_logits_and_not_trained():

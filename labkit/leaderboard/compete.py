@@ -17,7 +17,7 @@ from labkit.experiments.ladder.rates import Read
 from labkit.experiments.ladder.reading import read_results
 from labkit.experiments.store import Store
 from labkit.leaderboard.entries import Entry
-from labkit.leaderboard.standings import Standings, rank_arms
+from labkit.leaderboard.standings import Standings, rank_ladder
 from labkit.system.root import project_root
 
 RUNG = "S"
@@ -59,10 +59,8 @@ def compete(entries: Sequence[Entry], *, rung: str = RUNG, engine: str | None = 
     read = cache(store.read_record)
     every = ladder.read_ladder([rung], ladder.ARMS, read)
     found = read_results([rung], arms, read)
-    models = {name: ladder.build_base_run(rung, arm) for name, arm in arms.items()}
-    return rank_arms(
-        ladder.Ladder(found.rows, every.scatters), {name: name for name in arms}, rung, models
-    )
+    both = ladder.Ladder(found.rows, every.scatters)
+    return rank_ladder(both, {name: name for name in arms}, rung, arms)
 
 
 def list_needed(rung: str, arm: ladder.Arm, read: Read) -> list[Run]:

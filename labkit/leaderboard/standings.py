@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Any, cast
 
 from labkit.display import publish_bundle
-from labkit.experiments import Results, Run, ladder
+from labkit.experiments import Results, ladder
 from labkit.experiments.ladder.orders import adjust_pairs
 from labkit.experiments.regime import UPDATES
 from labkit.leaderboard.footprint import count_footprint
@@ -136,24 +136,21 @@ class Standings:
         publish_bundle({"text/html": self.to_html(), "text/plain": str(self)}, "standings")
 
 
-def rank_ladder(found: Results, arms: Mapping[str, str], rung: str) -> Standings:
-    """Rank arms of the ladder, under their displayed names, by the losses of evaluation seeds."""
-    return rank_arms(
-        found, arms, rung, {name: ladder.build_base_run(rung, arm) for name, arm in arms.items()}
-    )
-
-
-def rank_arms(
-    found: Results, arms: Mapping[str, str], rung: str, models: Mapping[str, Run]
+def rank_ladder(
+    found: Results, arms: Mapping[str, str], rung: str, own: Mapping[str, ladder.Arm] | None = None
 ) -> Standings:
-    """Rank arms under their displayed names; `models` has a run of each, to count its costs."""
+    """Rank arms of the ladder, under their displayed names, by the losses of evaluation seeds.
+
+    `own` has the arms that are not in ladder.ARMS, to count their costs.
+    """
     rows, text, scatter = [], ladder.build_text(rung), ladder.measure_scatter(found, rung)
     for name, arm in arms.items():
+        base = ladder.build_base_run(rung, (own or {}).get(arm, arm))
         of_arm = found.where(arm=arm, rung=rung)
         (rate,), tried = of_arm.where(stage="final").by("lr"), of_arm.where(stage="tuning").by("lr")
         losses = ladder.reported(found, arm).get(rung, {})
         seeds = [labels["seed"] for labels, _ in of_arm.where(stage="final")]
-        cost = count_footprint(cast(ModelConfig, models[name].model), text.batch, text.time)
+        cost = count_footprint(cast(ModelConfig, base.model), text.batch, text.time)
         rows.append(
             Row(
                 name,
@@ -162,7 +159,7 @@ def rank_arms(
                 rate in (min(tried), max(tried)),
                 ladder.measure_tuning_left(found, rung, arm, scatter.sd),
                 len(seeds) > len(ladder.SEEDS),
-                models[name].train.steps,
+                base.train.steps,
                 cost.operations,
                 cost.norm_share,
                 cost.kept,

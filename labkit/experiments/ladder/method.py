@@ -137,7 +137,7 @@ class MethodRuns:
         """Return the rate chosen with three seeds; None while one of their runs is missing."""
         if self.rung == "smoke" or not self.fine or not self.is_there(self.fine):
             return None
-        return choose_rate(self.read_tuning(strict=True))
+        return choose_rate(self.read_tuning())
 
     @cached_property
     def strict_finals(self) -> list[Run]:
@@ -189,10 +189,9 @@ class MethodRuns:
         """List all runs: first look, tuning, strict evaluation, wrong rates."""
         return _list_unique(self.looked, self.first_finals, self.strict, self.room)
 
-    def read_tuning(self, *, strict: bool) -> dict[float, list[float]]:
-        """Read the validation losses of the tuning runs, by rate."""
-        runs = _list_unique(self.looked, self.fine) if strict else self.looked
-        return self._read_losses([run for run in runs if self.read(run) is not None])
+    def read_tuning(self) -> dict[float, list[float]]:
+        """Read the validation losses of all tuning runs that exist, by rate."""
+        return self._read_losses(_list_unique(self.looked, self.fine))
 
     def find_best(self, runs: Sequence[Run]) -> float | None:
         """Return the rate with the lowest validation loss; None while a run is missing."""

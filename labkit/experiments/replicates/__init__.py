@@ -10,5 +10,5 @@ together.py   joint training with labkit.training's loop, and its usual records
 """
 
 from labkit.experiments.replicates.alike import NotTogether, describe_structure
-from labkit.experiments.replicates.groups import Need, estimate_need, group_runs
+from labkit.experiments.replicates.groups import estimate_need, group_runs
 from labkit.experiments.replicates.together import execute_together, train_together

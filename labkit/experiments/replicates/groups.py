@@ -11,7 +11,6 @@ count half as much again. It is an estimate, not yet checked on a GPU.
 
 import os
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from math import ceil
@@ -68,33 +67,29 @@ def group_runs(runs: Sequence[Run], device: str = CPU) -> list[Task]:
     return tasks
 
 
-@dataclass(frozen=True)
-class Need:
-    """Bytes that training needs per replicate; `reason` says why there can be only one."""
+def estimate_need(run: Run) -> int:
+    """Estimate a run's bytes when it trains together with others like it.
 
-    each: int
-    reason: str = ""
-
-
-def estimate_need(run: Run) -> Need:
-    """Estimate a run's bytes when it trains together with others like it."""
+    Raises:
+        NotTogether: it cannot train together with others; the message says why.
+    """
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         models = [run.model.build() for _ in range(2)]
     batch = _draw_batch(run.data)
-    try:
-        stack = Stack(models)
-        inputs, targets = (torch.empty(2, *p.shape, dtype=p.dtype, device="meta") for p in batch)
-        kept = kept_bytes(lambda: stack.rehearse_step(inputs, targets))
-    except NotTogether as reason:
-        return Need(0, str(reason))
+    stack = Stack(models)
+    inputs, targets = (torch.empty(2, *p.shape, dtype=p.dtype, device="meta") for p in batch)
+    kept = kept_bytes(lambda: stack.rehearse_step(inputs, targets))
     tensors = [stack.weights] * COPIES + list(stack.buffers.values()) * 2
-    return Need(int(BESIDE * kept + sum(t.nbytes for t in tensors)) // 2)
+    return int(BESIDE * kept + sum(t.nbytes for t in tensors)) // 2
 
 
 def count_fitting_runs(run: Run, device: str = CPU) -> int:
     """Return how many runs like this fit into free memory; 1 if they cannot train together."""
-    asked = estimate_need(run)
-    return 1 if asked.reason else max(1, int(count_free_bytes(device) // max(1, asked.each)))
+    try:
+        each = estimate_need(run)
+    except NotTogether:
+        return 1
+    return max(1, int(count_free_bytes(device) // max(1, each)))
 
 
 def count_free_bytes(device: str = CPU) -> float:
