@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from scipy import stats
 
 import labkit
 from labkit.statistics.criteria import parse_criterion
-from labkit.statistics.pooled import pool_scatter
 from labkit.statistics.proportions import Proportion, proportion
 from labkit.statistics.seeds import Seeds
 from labkit.statistics.verdicts import is_weak, is_weak_on_rungs, judge_estimate
@@ -58,19 +56,6 @@ def test_two_proportions_are_told_apart_by_fisher_s_test():
         judge_estimate(gap, parse_criterion("> 0.5"))
     low, high = (Proportion(5, 5) - Proportion(0, 5)).compute_interval()
     assert 0 < low < 0.3 and high == pytest.approx(1)
-
-
-@pytest.mark.parametrize("wider", [True, False])
-@pytest.mark.parametrize(("p", "alone"), [(0.052, False), (0.048, True)])
-def test_an_arm_stands_alone_by_a_two_sided_f_test_with_holm_s_correction(p, alone, wider):
-    """Written here again for three arms of six runs: the level is a third of 5 %, two-sided."""
-    pattern = np.array([-1.2, -0.7, -0.1, 0.3, 0.6, 1.1])
-    test = stats.f.isf if wider else stats.f.ppf
-    ratio = test(p / 3 / 2, 5, 10)  # of its variance to that of the two others together
-    samples = {"odd": np.sqrt(ratio) * pattern, "b": 3 + pattern, "c": 5 + pattern}
-    found = pool_scatter(samples)
-    assert found.apart == (("odd",) if alone else ())
-    assert found.freedom == (10 if alone else 15)
 
 
 def test_there_is_one_of_each():

@@ -188,14 +188,20 @@ def test_arms_are_set_apart_one_after_the_other_the_worst_first():
     assert pool_scatter(samples).apart == ("b", "a"), "their corrected p-values are equal"
 
 
+@pytest.mark.parametrize("wider", [True, False])
 @pytest.mark.parametrize(("p", "alone"), [(0.052, False), (0.048, True)])
-def test_an_arm_of_other_size_stands_alone_by_its_own_degrees_of_freedom(p, alone):
-    """Compute the test anew: one arm of four runs, two arms of six; 3 and 10 degrees of freedom."""
+def test_an_arm_stands_alone_by_a_two_sided_f_test_with_holm_s_correction(p, alone, wider):
+    """Compute the test anew: one arm of four runs, two arms of six; 3 and 10 degrees of freedom.
+
+    The level is a third of 5 %, two-sided.
+    """
     pattern, few = np.array([-1.2, -0.7, -0.1, 0.3, 0.6, 1.1]), np.array([-1.0, -0.2, 0.3, 0.9])
-    ratio = stats.f.isf(p / 3 / 2, 3, 10)
+    test = stats.f.isf if wider else stats.f.ppf
+    ratio = test(p / 3 / 2, 3, 10)  # of its variance to that of the two others together
     few = few * math.sqrt(ratio * pattern.var(ddof=1) / few.var(ddof=1))
     found = pool_scatter({"a": pattern, "few": few, "b": pattern + 2})
     assert found.apart == (("few",) if alone else ())
+    assert found.freedom == (10 if alone else 13)
 
 
 def test_two_arms_of_unequal_size_are_compared_by_one_scatter():
