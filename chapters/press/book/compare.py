@@ -80,8 +80,8 @@ def same_claim(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     """Describe the first number of a claim that changed beyond its tolerance; "" if none did."""
-    if not is_within(average_values(old), average_values(new), read_room(old)):
-        return f"value moved by more than {read_room(old):.3g}"
+    if not is_within(average_values(old), average_values(new), old["tolerance"]):
+        return f"value moved by more than {old['tolerance']:.3g}"
     before, after = old.get("numbers") or {}, new.get("numbers") or {}
     for name in sorted({*before, *after} - {"mean"}):
         a, b = before.get(name), after.get(name)
@@ -92,13 +92,14 @@ def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 def _is_near(name: str, claim: Mapping[str, Any], a: Any, b: Any) -> bool:
     """Return whether a number of a claim's sentence changed by no more than its tolerance."""
-    if name == "k" and claim.get("tolerance") is not None and isinstance(a, int):
+    room = claim["tolerance"]  # of the mean
+    if name == "k" and isinstance(a, int):
         # A count of turns moves with its share, as where both are timed.
-        return b is not None and is_within(a, b, claim["tolerance"] * claim["numbers"].get("n", 0))
+        return b is not None and is_within(a, b, room * claim["numbers"].get("n", 0))
     if not isinstance(a, float) or not isinstance(b, float):
         return False
-    room = read_room(claim) if name in ("low", "high", "apart") else 0.0
-    return is_within(a, b, room) or are_close(a, b, SENTENCE_RTOL)
+    near = name in ("low", "high", "apart") and is_within(a, b, room)
+    return near or are_close(a, b, SENTENCE_RTOL)
 
 
 def same_outputs(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> bool:
@@ -134,14 +135,6 @@ def average_values(claim: Mapping[str, Any]) -> float:
     """Average a claim's values over its seeds; NaN if one of them is not a number."""
     values = [read_number(value) for value in claim.get("values", [])]
     return sum(values) / len(values) if values else math.nan
-
-
-def read_room(claim: Mapping[str, Any]) -> float:
-    """Read how far a claim's mean may move; half an interval if the claim does not say."""
-    if claim.get("tolerance") is not None:
-        return float(claim["tolerance"])
-    low, high = (read_number(bound) for bound in claim.get("interval") or (0, 0))
-    return (high - low) / 2 if math.isfinite(high - low) else 0.0
 
 
 def is_within(old: float, new: float, room: float) -> bool:
