@@ -17,7 +17,7 @@ A comment is replaced by what it names:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from press.book.facts import format_table
@@ -32,11 +32,6 @@ from press.site.predictions import HEAD
 GUIDE = ("index.md", "paths.md", "claims.md", "predictions.md", "cabinet.md", "running.md",
          "package.md", "tables.md", "placements.md", "course.md", "glossary.md",
          "errata.md")  # fmt: skip
-MARK = re.compile(
-    r"<!-- (voices|models|map|claims|card|sizes|lesson|predictions|forecasts|glossary|notation"
-    r"|errata|coverage)"
-    r"((?: [\w*.-]+)*) -->"
-)
 # The kinds of exercises by a word of theirs, and those that take longer than a lesson.
 KINDS = {"hand": "by hand", "code": "in code", "pro": "a proof", "open": "open"}
 AT_HOME = ("a proof", "open")
@@ -44,22 +39,7 @@ AT_HOME = ("a proof", "open")
 
 def fill_page(text: str, root: Path, book: Book) -> str:
     """Complete a handwritten page, and turn its references into links."""
-    fill = {
-        "voices": lambda: wrap_html(cover.draw_voices(root)),
-        "models": lambda: cover.describe_models(root),
-        "map": lambda: wrap_html(cover.draw_map(root)),
-        "claims": lambda: draw_cover(book),
-        "card": lambda name: draw_on_page(name, book),
-        "sizes": lambda: format_sizes(book),
-        "lesson": lambda *numbers: format_lesson(numbers, book),
-        "predictions": lambda: all_predictions.draw_predictions(root, book),
-        "forecasts": lambda: all_predictions.format_scores(root),
-        "glossary": lambda: wordlists.format_glossary(root, book),
-        "notation": lambda: wordlists.format_notation(root, book),
-        "errata": lambda: wordlists.format_errata(root, book),
-        "coverage": lambda: coverage.format_coverage(root, book),
-    }
-    text = MARK.sub(lambda match: fill[match[1]](*match[2].split()), text)
+    text = MARK.sub(lambda match: FILL[match[1]](root, book, *match[2].split()), text)
     return link_references(text, book)
 
 
@@ -131,3 +111,21 @@ def by_kind(chapter: Outline, book: Book, home: bool) -> str:
     ]
     shown = link_place(Place(chapter.number, "heading", "Exercises"), book, chapter.title)
     return f"{shown}: {'; '.join(parts)}" if parts else ""
+
+
+FILL: dict[str, Callable[..., str]] = {
+    "voices": lambda root, book: wrap_html(cover.draw_voices(root)),
+    "models": lambda root, book: cover.describe_models(root),
+    "map": lambda root, book: wrap_html(cover.draw_map(root)),
+    "claims": lambda root, book: draw_cover(book),
+    "card": lambda root, book, name: draw_on_page(name, book),
+    "sizes": lambda root, book: format_sizes(book),
+    "lesson": lambda root, book, *numbers: format_lesson(numbers, book),
+    "predictions": all_predictions.draw_predictions,
+    "forecasts": lambda root, book: all_predictions.format_scores(root),
+    "glossary": wordlists.format_glossary,
+    "notation": wordlists.format_notation,
+    "errata": wordlists.format_errata,
+    "coverage": coverage.format_coverage,
+}
+MARK = re.compile(rf"<!-- ({'|'.join(FILL)})((?: [\w*.-]+)*) -->")
