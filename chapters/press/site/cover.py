@@ -16,7 +16,7 @@ from press.book.facts import Json
 from press.book.files import read_json
 
 PATH = Path("data") / "cover.json"
-# What the models are called in the bet, and what the reader is told afterwards.
+# What the models are called in the bet, and what the reader is told afterwards, in HTML.
 CHOICES = {
     "best": "Pre-Norm at its best learning rate",
     "too fast": "Pre-Norm at too high a learning rate",
@@ -27,12 +27,12 @@ TOLD = {
     "best": "A norm before each sublayer, and none on the residual stream, the sum that runs "
     "through all blocks.",
     "too fast": "Nothing diverges, but attention’s logits grow until each character looks at only "
-    "one other ([04_qk_norm chapter 04]).",
+    'one other (<a href="04_qk_norm.html">chapter 04</a>).',
     "no norms": "At a careful learning rate it does nearly as well as Pre-Norm. At higher rates it "
-    "diverges: see its row in the map ([10_choosing_a_norm chapter 10]).",
+    'diverges: see its row in the map (<a href="10_choosing_a_norm.html">chapter 10</a>).',
     "stuck": "At this learning rate Pre-Norm still learns. Early in training this model wrote "
     "short words and then lost them: it is stuck on letter frequencies and knows only how often "
-    "each character occurs ([02_pre_and_post_norm chapter 02]).",
+    'each character occurs (<a href="02_pre_and_post_norm.html">chapter 02</a>).',
 }
 LOST = 0.1  # nats above which a loss is as good as that of letter frequencies
 MARKS = {
@@ -88,20 +88,11 @@ def draw_voices(root: Path) -> str:
 
 def draw_voice(number: int, name: str, voice: Json, beginning: str, options: str) -> str:
     """Draw one model's text, the reader's choice, and the description of the model."""
-    told = link_words(TOLD[name])
     return f"""<li data-is="{name}" data-said="{_quote(voice["said"])}">
 <blockquote>{beginning}<span>{html.escape(voice["said"][-1])}</span> …</blockquote>
 <label>Text {number} is <select><option value="">…</option>{options}</select></label>
 <p class="told"><b>{html.escape(voice["recipe"])}, learning rate {voice["rate"]}: a final loss of
-{voice["loss"]:.2f} nats.</b> {told}</p></li>"""
-
-
-def link_words(text: str) -> str:
-    """Convert "[page words]" to links."""
-    parts = html.escape(text).replace("]", "[").split("[")
-    links = [part.partition(" ") for part in parts[1::2]]
-    made = [f'<a href="{page}.html">{words}</a>' for page, _, words in links]
-    return "".join(a + b for a, b in zip(parts[::2], [*made, ""], strict=True))
+{voice["loss"]:.2f} nats.</b> {TOLD[name]}</p></li>"""
 
 
 def _quote(value: object) -> str:
