@@ -13,7 +13,7 @@ from IPython.utils.capture import capture_output
 from scipy import stats
 
 from labkit.experiments import ladder
-from labkit.experiments.records import Records, from_row
+from labkit.experiments.store import Store
 from labkit.leaderboard import show_explorer as shown
 from labkit.leaderboard.explorer import describe_rung, list_recipes
 from labkit.placements import RECIPES
@@ -22,6 +22,7 @@ from press.lint.budgets import count_explorers
 from press.site import explorer
 from press.site.figures import Place
 from press.site.page import draw_figure
+from press.site.sphinx_sources import script_files
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / explorer.FOLDER
@@ -105,14 +106,8 @@ def test_a_pair_has_the_difference_that_the_ladder_gives_it(pair):
     told = load("S")
     order, pairs = told["order"], told["pairs"]
     assert len(pairs) == len(order) * (len(order) - 1) // 2
-    records = Records(ROOT)
-
-    def read(run):
-        row = records.find_row(run.key())
-        return None if row is None else from_row(row)
-
     i, j = sorted(map(order.index, pair))
-    found = ladder.read_ladder(["S"], [order[i], order[j]], read)
+    found = ladder.read_ladder(["S"], [order[i], order[j]], Store(ROOT).read_recorded)
     lead = ladder.improvement(found, order[i], order[j])["S"]
     mean, low, high, apart = pairs[i * len(order) - i * (i + 1) // 2 + j - i - 1]
     assert (mean, low, high) == pytest.approx((lead.mean, *lead.compute_interval()), rel=6e-3)
@@ -137,7 +132,7 @@ def test_what_is_more_than_norms_in_slots_says_what():
 
 def test_the_site_has_each_file_as_a_script():
     files = {"_static/blocks/S.json": b'{"a":1}\n', "_static/book.css": b"", "x.json": b"{}"}
-    assert list(explorer.script_files(files)) == [
+    assert list(script_files(files)) == [
         ("_static/blocks/S.json", "_static/blocks/S.js", b'labkitBlocks("S",{"a":1});\n')
     ]
 

@@ -1,19 +1,17 @@
 """Write the page of the ladder: every method on every rung, evaluated or unfinished."""
 
-import hashlib
-import json
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from labkit.system.files import code_hash, write_whole
-from press.book.asked import LADDER
+from labkit.experiments import ladder
+from labkit.experiments.ladder.reading import list_progress, read_losses
+from labkit.experiments.store import Store
+from labkit.placements import RECIPES
 from press.book.facts import format_table
-from press.book.files import Red, read_json
 
 INTRO = """# All runs
 
@@ -42,35 +40,8 @@ with LayerNorm, or without attention. All others have RMSNorm, and token embeddi
 1:"""
 
 
-def build_arms_page(root: Path) -> str:
-    """Write the page, or reuse the stored one if records and code are the same."""
-    kept, digest = root / "build" / "arms.json", compute_digest(root)
-    if kept.is_file():
-        with suppress(Red):
-            known = read_json(kept, "")
-            if known.get("digest") == digest:
-                return known["page"]
-    page = write_page(root)
-    write_whole(kept, json.dumps({"digest": digest, "page": page}))
-    return page
-
-
-def compute_digest(root: Path) -> str:
-    """Hash everything that determines the page: the ladder's records, stored runs, and the code."""
-    whole = hashlib.sha256(f"{code_hash()} {code_hash('press')}".encode())
-    for path in sorted((root / "data" / "records").glob(f"{LADDER}*.jsonl")):
-        whole.update(path.read_bytes())
-    for path in sorted((root / ".labkit" / "runs").glob("*.json")):
-        whole.update(path.name.encode())
-    return whole.hexdigest()
-
-
 def write_page(root: Path) -> str:
     """Write the page from the records."""
-    from labkit.experiments import ladder  # needs torch
-    from labkit.experiments.ladder.reading import list_progress
-    from labkit.experiments.store import Store
-
     read = cache(Store(root).read_record)
     found = ladder.read_ladder(ladder.CLIMBED, ladder.ARMS, read)
     of_rung = found.by("rung")  # a comparison looks at every run that it is given
@@ -87,18 +58,12 @@ def write_page(root: Path) -> str:
 
 
 def _name_rung(rung: str) -> str:
-    from labkit.experiments import ladder
-
     changes = ladder.RUNGS[rung].changes
     return f"{rung} (rung {ladder.find_size(rung)} with {changes})" if changes else f"rung {rung}"
 
 
 def _describe_rung(found: Any, rung: str, begun: Sequence[Any]) -> list[str]:
     """Write a rung's heading, its facts, and its tables: recipes, then modified recipes."""
-    from labkit.experiments import ladder
-    from labkit.experiments.ladder.reading import read_losses
-    from labkit.placements import RECIPES
-
     size = ladder.RUNGS[rung]
     facts = (
         f"{size.depth} blocks of width {size.dim}, {size.steps:,} updates, windows of "
@@ -132,9 +97,6 @@ def _describe_rung(found: Any, rung: str, begun: Sequence[Any]) -> list[str]:
 
 
 def _format_row(found: Any, one: Any, reported: bool) -> tuple[str, ...]:
-    from labkit.experiments import ladder
-    from labkit.experiments.ladder.reading import read_losses
-
     said = EVALUATIONS.get(str(one.state), str(one.state))
     said = f"{said}: {one.why}" if one.state == "half-way" else said
     rate = "" if one.rate is None else f"{one.rate:g}"
@@ -154,8 +116,6 @@ def _format_row(found: Any, one: Any, reported: bool) -> tuple[str, ...]:
 
 
 def _name_missing(found: Any, rung: str, begun: set[str]) -> str:
-    from labkit.experiments import ladder
-
     missing = [arm for arm in ladder.ARMS if arm not in begun]
     return (
         f"Not started on {rung}: {'; '.join(missing)}."

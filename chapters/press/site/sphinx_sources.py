@@ -12,22 +12,24 @@ data/*.csv                          →  what guide.py fills into the typed page
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from labkit.experiments.card_html import find_sentence
-from labkit.system.files import code_hash
+from labkit.system.files import code_hash, write_whole
 from press.book import ledger, replays
+from press.book.asked import LADDER
 from press.book.chapters import find_chapters, read_number
 from press.book.facts import Json, escape_markdown
 from press.book.files import Red, read_json
 from press.book.forecasts import list_forecasts
 from press.book.keys import read_versions
 from press.book.stale import mark_notebook
-from press.site import exercises, explorer, guide, launch, pyodide
-from press.site.arms import build_arms_page
+from press.site import exercises, guide, launch, pyodide
 from press.site.figures import list_tables
 from press.site.hero import build_top, format_facts
 from press.site.links import join_up
@@ -52,6 +54,8 @@ CLAIMS = "claims.json"  # for the search: {page: {anchor: claim and result}}
 SITE_SOURCES = (
     "conf.py", "examples/big_run.py", "homework/index.md", "references.bib", *guide.GUIDE,
 )  # fmt: skip
+BLOCKS = Path("_static") / "blocks"  # the explorer's data
+CALL = "labkitBlocks"  # the function of explorer.js that takes a file
 TEACHING = ("instructors", "server")  # parts of the page for teachers, which course.md begins
 INCLUDE = "\n```{{include}} {}.txt\n:heading-offset: 1\n```\n"
 
@@ -85,7 +89,7 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     static = [path for path in (chapters / "_static").rglob("*") if path.is_file()]
     for path in [*(chapters / name for name in SITE_SOURCES), *static]:
         files[path.relative_to(chapters).as_posix()] = path.read_bytes()
-    for name, script, content in list(explorer.script_files(files)):
+    for name, script, content in list(script_files(files)):
         del files[name]
         files[script] = content
     for name in guide.GUIDE:
@@ -96,7 +100,7 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     files["scoreboard.md"] = build_scoreboard(
         claims, titles, recorded, list_forecasts(root)
     ).encode()
-    files["runs.md"] = guide.fill_page(build_arms_page(root), root, book).encode()
+    files["runs.md"] = guide.fill_page(build_runs_page(root), root, book).encode()
     for part in TEACHING:
         files["course.md"] += INCLUDE.format(part).encode()
         files[f"{part}.txt"] = (chapters / f"{part}.md").read_bytes()
@@ -165,10 +169,48 @@ def list_claims(claims: Mapping[str, Json]) -> dict[str, dict[str, str]]:
     return pages
 
 
+def script_files(files: Mapping[str, bytes]) -> Iterator[tuple[str, str, bytes]]:
+    """Yield for each staged file of the explorer its name, and name and content of its script.
+
+    A page that was opened from a folder may load a script, and no JSON.
+    """
+    for name, content in files.items():
+        path = Path(name)
+        if path.parent == BLOCKS and path.suffix == ".json":
+            said = f"{CALL}({json.dumps(path.stem)},{content.decode().rstrip()});\n"
+            yield name, path.with_suffix(".js").as_posix(), said.encode()
+
+
 def recorded_ledgers(root: Path, size: str) -> list[Json]:
     """Read the ledgers of the long sizes, which were recorded elsewhere."""
     paths = sorted((root / "data" / "ledger").glob("gpu*.json"))
     return [read_json(path, "restore it from git") for path in paths if path.stem != size]
+
+
+# -- the page of all runs ----------------------------------------------------------------------
+def build_runs_page(root: Path) -> str:
+    """Write the page, or reuse the stored one if records and code are the same."""
+    kept, digest = root / "build" / "arms.json", compute_digest(root)
+    if kept.is_file():
+        with suppress(Red):
+            known = read_json(kept, "")
+            if known.get("digest") == digest:
+                return known["page"]
+    from press.site.arms import write_page  # needs torch
+
+    page = write_page(root)
+    write_whole(kept, json.dumps({"digest": digest, "page": page}))
+    return page
+
+
+def compute_digest(root: Path) -> str:
+    """Hash everything that determines the page: the ladder's records, stored runs, and the code."""
+    whole = hashlib.sha256(f"{code_hash()} {code_hash('press')}".encode())
+    for path in sorted((root / "data" / "records").glob(f"{LADDER}*.jsonl")):
+        whole.update(path.read_bytes())
+    for path in sorted((root / ".labkit" / "runs").glob("*.json")):
+        whole.update(path.name.encode())
+    return whole.hexdigest()
 
 
 # -- pages of the package ---------------------------------------------------------------------

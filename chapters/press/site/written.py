@@ -18,7 +18,15 @@ from pathlib import Path
 
 import nbformat
 
+from labkit import plots
+from labkit.describe import list_extras
+from labkit.experiments import ladder
+from labkit.experiments.ladder import comparing
+from labkit.experiments.store import Store
+from labkit.norms import NORMS, facts
+from labkit.placements import RECIPES
 from labkit.plots.figure import Figure
+from labkit.probes.diagnosis import SYMPTOMS
 from labkit.system.files import write_whole
 from press.book.chapters import KERNEL, LANGUAGE, find_chapters, format_number
 from press.book.facts import format_table
@@ -119,8 +127,6 @@ def find_span(text: str, name: str) -> tuple[int, int]:
 
 def norms_table() -> str:
     """Write NORMS as a Markdown table."""
-    from labkit.norms import NORMS, facts
-
     rows = []
     for key, kind in NORMS.items():
         found = facts(key)
@@ -131,9 +137,6 @@ def norms_table() -> str:
 
 def recipes_table() -> str:
     """Format RECIPES as a Markdown table: each name above its equations, in two halves."""
-    from labkit.describe import list_extras
-    from labkit.placements import RECIPES
-
     rows = []
     for key, found in RECIPES.items():
         besides = [_escape_cell(line) for line in list_extras(found).split("\n") if line]
@@ -150,8 +153,6 @@ def recipes_table() -> str:
 
 def symptoms_table() -> str:
     """Format SYMPTOMS as a Markdown table: symptom, diagnostic probe, cause and remedy."""
-    from labkit.probes.diagnosis import SYMPTOMS
-
     rows = [
         (s.see, f"`{s.probe}`: {s.number} above {s.limit:g}", s.cause, s.fix, f"[[{s.chapter}]]")
         for s in SYMPTOMS
@@ -214,12 +215,7 @@ def write_picture(root: Path, *, check: bool = False) -> list[str]:
 
 def draw_ladder(root: Path) -> Figure:
     """Draw the improvement of each arm's test loss over Pre-Norm, with intervals."""
-    from labkit import plots
-    from labkit.experiments import ladder
-    from labkit.experiments.ladder import comparing
-    from labkit.placements import RECIPES
-
-    found = ladder.read_ladder([RUNG], ladder.ARMS, explorer.read_recorded(root))
+    found = ladder.read_ladder([RUNG], ladder.ARMS, Store(root).read_recorded)
     leads = {arm: ladder.improvement(found, arm).get(RUNG) for arm in ladder.ARMS if arm != "pre"}
     shown = {arm: lead for arm, lead in leads.items() if lead and arm in RECIPES}
     names = {
