@@ -9,8 +9,14 @@ from typing import Annotated, TextIO
 
 from typer import Argument, Option, Typer
 
+from labkit.system.root import project_root
 from press.book.files import Red
 from press.commands.options import Several
+from press.course import check, handing, passwords
+from press.course.material import commit_material
+from press.course.serve import start_hub
+from press.course.settings import read
+from press.homework.roster import read_roster
 
 app = Typer(name="course")
 
@@ -32,18 +38,12 @@ def course() -> None:
 @app.command("serve")
 def serve_course(settings: Settings = SETTINGS) -> None:
     """Start JupyterHub; Ctrl-C stops it and every server."""
-    from press.course.serve import start_hub
-    from press.course.settings import read
-
     start_hub(read(settings), settings)
 
 
 @app.command("check")
 def check_machine(settings: Settings = SETTINGS) -> int:
     """List the requirements that this machine lacks; start nothing."""
-    from press.course import check
-    from press.course.settings import read
-
     wrong = 0
     for name, problem in check.check_needs(read(settings)):
         print(f"{name:<13}{problem or 'ok'}", flush=True)
@@ -66,10 +66,6 @@ def make_passwords(
     settings: Settings = SETTINGS,
 ) -> None:
     """Make a password for everybody in a roster."""
-    from press.course import passwords
-    from press.course.settings import read
-    from press.homework.roster import read_roster
-
     course = read(settings)
     names = [student.id for student in read_roster(roster)]
     try:
@@ -92,9 +88,6 @@ def make_material(
     also: Annotated[list[Path] | None, Option(metavar="PATH...", help="more files")] = None,
 ) -> None:
     """Create or update the repository for students."""
-    from labkit.system.root import project_root
-    from press.course.material import commit_material
-
     commit = commit_material(project_root(), into.resolve(), chapters or [], also or [])
     print(f"{into}: {commit[:12]}; users get it with their next login")
 
@@ -105,9 +98,6 @@ def hand_out(
     settings: Settings = SETTINGS,
 ) -> None:
     """Copy homework into every home; overwrite nothing."""
-    from press.course import handing, passwords
-    from press.course.settings import read
-
     course = read(settings)
     _need_root("writing homework as each student")
     students = [
@@ -124,9 +114,6 @@ def gather_file(
     settings: Settings = SETTINGS,
 ) -> None:
     """Copy a file from the folder homework of every home."""
-    from press.course import handing
-    from press.course.settings import read
-
     course = read(settings)
     _need_root("reading homework as each student")
     if Path(file).name != file:

@@ -4,6 +4,9 @@ from typing import Annotated, Literal
 
 from typer import Argument, Typer
 
+from press.course import proxy
+from press.site import pyodide
+
 app = Typer()
 
 
@@ -13,11 +16,7 @@ def fetch_program(
 ) -> None:
     """Fetch a program from npm, once: Pyodide for the site's pages, or a course's proxy."""
     if program == "pyodide":
-        from press.site import pyodide
-
         print(pyodide.fetch_pyodide())
         return
-    from press.course import proxy
-
     proxy.install_proxy()
     print(" ".join(proxy.find_proxy()))

@@ -10,6 +10,10 @@ from typer import Argument, Option, Typer
 from press.book.files import Red
 from press.commands import scores
 from press.commands.options import Homework, sources
+from press.control_groups import find_problem
+from press.homework.grading.collect import collect_inbox
+from press.homework.grading.file_owner import is_id, read_class
+from press.homework.private import find_private_file, load_private, match_names
 
 app = Typer()
 
@@ -31,10 +35,6 @@ def collect_submissions(
     exit code is 1 if a student is missing, a file was not taken, or a file that was taken cannot be
     graded.
     """
-    from press.homework.grading.collect import collect_inbox
-    from press.homework.grading.file_owner import is_id, read_class
-    from press.homework.private import find_private_file, load_private, match_names
-
     if not is_id(homework):
         raise ValueError(f"--homework must be a name such as hw1_norms, got {homework!r}")
     ids = ()
@@ -96,8 +96,6 @@ def grade_submissions(
     """
     from tqdm.auto import tqdm
 
-    from press.control_groups import find_problem
-    from press.homework.private import find_private_file
     from press.homework.sandbox.needs import require_walls
 
     require_walls()

@@ -8,6 +8,8 @@ from typer import Argument, Option, Typer
 
 from press.commands import grading, scores
 from press.commands.options import sources
+from press.homework.private import match_names
+from press.homework.roster import read_roster
 
 app = Typer(name="homework", help="Release homework, grade it safely, export scores.")
 
@@ -26,10 +28,9 @@ def release_homework(
     Nothing is written if the source has a mistake, a public check fails on the key, the points of a
     question differ from its parts, or a line of a solution would reach a student.
     """
-    from press.homework import roster
     from press.homework.release import write_release  # needs torch
 
-    ids = [] if students is None else [each.id for each in roster.read_roster(students)]
+    ids = [] if students is None else [each.id for each in read_roster(students)]
     done = write_release(_find_source(homework), out, ids, seed)
     for warning in done.warnings:
         print(f"labkit: {warning}", file=sys.stderr)
@@ -50,8 +51,6 @@ def _find_source(name: str) -> Path:
     """Find a homework by its path, its name, or the number in its name."""
     if name.endswith(".py"):
         return Path(name)
-    from press.homework.private import match_names
-
     try:
         found = sources()
     except ValueError as error:  # an installed package has no homeworks

@@ -9,6 +9,15 @@ from typer import Argument, Option, Typer
 
 from labkit.system.files import write_whole
 from press.commands.options import Homework
+from press.homework.grading.collect import read_download_names
+from press.homework.grading.results import (
+    BY_HAND,
+    NOT_GRADED,
+    load_results,
+    make_own_folder,
+    plain_number,
+)
+from press.homework.roster import read_roster
 
 app = Typer()
 
@@ -30,9 +39,7 @@ def write_feedback(
     ] = None,
 ) -> int:
     """Write Markdown and HTML for every student."""
-    from press.homework.grading import feedback
-    from press.homework.grading.collect import read_download_names
-    from press.homework.grading.results import make_own_folder
+    from press.homework.grading import feedback  # needs torch
 
     lacking = []
     for name, found in _load_results(results, homework, marks).items():
@@ -69,7 +76,7 @@ def write_gradebook(
     each homework, and the sum. With `--columns questions` it has the mean of each question and
     shares of the class.
     """
-    from press.homework.grading import gradebook
+    from press.homework.grading import gradebook  # needs torch
 
     found = [each for mine in _load_results(results, homework, marks).values() for each in mine]
     table_text = gradebook.write_table(found, columns, _read_rows(students))
@@ -97,8 +104,7 @@ def update_marks(
     Fill in its points and comments, and give it to feedback and gradebook. When called again,
     the command adds new rows and keeps your entries.
     """
-    from press.homework.grading import marks as by_hand
-    from press.homework.grading.results import load_results
+    from press.homework.grading import marks as by_hand  # needs torch
 
     found = load_results(results, homework)
     table, again = by_hand.list_answers(found, by_hand.read_marks(out) if out.exists() else {})
@@ -123,7 +129,6 @@ def update_marks(
 def say_scores(results: Sequence[Any]) -> None:
     """Print each student's points, their mean, and the results of each question."""
     from press.homework.grading.gradebook import summarize_questions
-    from press.homework.grading.results import BY_HAND, NOT_GRADED, plain_number
     from press.homework.verdicts import NOT_BEGUN
 
     said = (BY_HAND, NOT_GRADED, NOT_BEGUN)
@@ -152,7 +157,6 @@ def _load_results(
 ) -> dict[str, list]:
     """Load the results by homework, with the marks given by hand."""
     from press.homework.grading import marks as by_hand
-    from press.homework.grading.results import load_results
 
     found = load_results(results, homework)
     if marks is not None:
@@ -167,11 +171,7 @@ def _load_results(
 
 
 def _read_rows(students: Path | None) -> dict[str, dict[str, str]]:
-    from press.homework import roster
-
-    return (
-        {} if students is None else {each.id: each.others for each in roster.read_roster(students)}
-    )
+    return {} if students is None else {each.id: each.others for each in read_roster(students)}
 
 
 def _count_things(number: int, what: str) -> str:
@@ -180,8 +180,6 @@ def _count_things(number: int, what: str) -> str:
 
 def _say_open(found: Sequence[Any]) -> int:
     """List what has no points yet; return 1 if there is anything."""
-    from press.homework.grading.results import BY_HAND
-
     waiting = [
         each["student"] for each in found for q in each["questions"] if q["failure"] == BY_HAND
     ]
