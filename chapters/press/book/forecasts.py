@@ -63,11 +63,6 @@ class Score:
     brier: float
     bins: tuple[tuple[float, float, int, int], ...]  # from, to, forecasts, held
 
-    @property
-    def held(self) -> int:
-        """Count the forecasts whose claims hold."""
-        return sum(held for *_, held in self.bins)
-
     def __str__(self) -> str:
         kept = ", ".join(f"{low:g} to {high:g}: {k} of {n} held" for low, high, n, k in self.bins)
         about = ", ".join(filter(None, (self.by, self.sort, WORDS.get(self.word, self.word))))
@@ -142,11 +137,6 @@ def score_forecasts(forecasts: Sequence[Forecast]) -> list[Score]:
         if one.outcome is not None and word in ("", LOCKED, LOOKED):
             groups.setdefault((one.by, one.sort or "all", word), []).append(one)
     return [_score(*of, groups[of]) for of in sorted(groups)]
-
-
-def score_all(forecasts: Sequence[Forecast]) -> list[Score]:
-    """Score the authors and the papers over both kinds of claims together."""
-    return score_forecasts([replace(one, sort="") for one in forecasts if one.by != "you"])
 
 
 def _score(by: str, sort: str, word: str, of: Sequence[Forecast]) -> Score:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,13 @@ from labkit.experiments.locks import LOCKED, WORDS
 from labkit.statistics.recorded import read_criterion
 from press.book.chapters import format_number
 from press.book.facts import Json, format_table
-from press.book.forecasts import Forecast, list_forecasts, read_withdrawn, score_all
+from press.book.forecasts import (
+    Forecast,
+    Score,
+    list_forecasts,
+    read_withdrawn,
+    score_forecasts,
+)
 from press.site.outline import Book, Outline
 from press.site.predictions import Question, draw_data, list_questions, read_facts
 
@@ -84,6 +91,12 @@ def format_scores(root: Path) -> str:
 def list_scores(forecasts: Sequence[Forecast]) -> Iterator[tuple[str, ...]]:
     """Score the authors and the papers over all their locked forecasts, both kinds together."""
     names = {"authors": "the authors", "paper": "the papers"}
-    for score in score_all(forecasts):
-        counts = str(score.count), str(score.held)
+    for score, held in score_all(forecasts):
+        counts = str(score.count), str(held)
         yield names[score.by], WORDS[score.word], *counts, f"{score.brier:.3f}"
+
+
+def score_all(forecasts: Sequence[Forecast]) -> list[tuple[Score, int]]:
+    """Score both kinds of claims together; return with each score how many claims held."""
+    whole = [replace(one, sort="") for one in forecasts if one.by in BY]
+    return [(one, sum(held for *_, held in one.bins)) for one in score_forecasts(whole)]

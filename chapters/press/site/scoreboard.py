@@ -22,7 +22,8 @@ from labkit.statistics.recorded import (
 from labkit.statistics.verdicts import judge_estimate
 from press.book.chapters import format_number, read_number
 from press.book.facts import Json, format_table
-from press.book.forecasts import HELD, Forecast, score_all, score_forecasts
+from press.book.forecasts import HELD, Forecast, score_forecasts
+from press.site.all_predictions import score_all
 from press.site.claim_cards import count_held, draw_in_scoreboard, wrap_html
 
 # The chips: the properties by which cards are filtered, their values, and the labels of these.
@@ -210,8 +211,8 @@ def compare_with_a_coin(forecasts: Sequence[Forecast]) -> str:
     """Report how many sentences that were forecast before their runs held, and the score."""
     words = {"paper": "entered for papers", "authors": "forecast by the authors"}
     said = [
-        f"{one.held} of {one.count} {words[one.by]} held (Brier score {one.brier:.2f})"
-        for one in reversed(score_all(forecasts))
+        f"{held} of {one.count} {words[one.by]} held (Brier score {one.brier:.2f})"
+        for one, held in reversed(score_all(forecasts))
         if one.word == LOCKED
     ]
     if not said:
