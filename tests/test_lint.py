@@ -3,12 +3,12 @@
 import json
 import shutil
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
 import fake_book
 import pytest
+from test_guide import book
 
 from labkit import display
 from press.book import chapters
@@ -19,7 +19,7 @@ from press.lint.numbers import find_repeated_values, find_typed_numbers
 from press.lint.said import find_misstatements
 from press.lint.summaries import find_unsupported_bullets
 from press.lint.text import Text
-from press.site.outline import Book, count_prose_words, read_outlines
+from press.site.outline import count_prose_words
 from press.site.predictions import HEAD
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,6 +47,18 @@ def test_every_fault_of_a_book_is_told_at_once(tmp_path, capsys, monkeypatch):
 SOURCE = ROOT / "chapters" / "03_rmsnorm.py"
 KNOWN = "## What you now know"
 WITHOUT_CLAIM = "710aaa4e96c2beee"  # the checksum of a lock that no chapter claims yet
+
+
+@pytest.fixture(scope="module")
+def recorded() -> dict[str, dict]:
+    return load_recorded(ROOT, "book")["claims"]
+
+
+@pytest.fixture
+def text(recorded) -> Text:
+    """Read the chapter with its twin."""
+    one = chapters.Chapter(SOURCE.stem, SOURCE, SOURCE.with_suffix(".ipynb"))
+    return Text.read(one, recorded)
 
 
 def faults(rule, old: str, new: str, tmp_path: Path, twin: str = "") -> list[str]:
@@ -106,7 +118,7 @@ def test_what_a_cell_draws_last_is_seen(tmp_path):
     assert faults(chapter.show_what_is_drawn, "", "", tmp_path) == []
 
 
-def test_a_figure_without_words_and_a_wrong_verdict_are_found(tmp_path):
+def test_a_figure_without_words_and_a_wrong_verdict_are_found(recorded, tmp_path):
     executed = json.loads(SOURCE.with_suffix(".ipynb").read_text(encoding="utf-8"))
     outputs = [output for cell in executed["cells"] for output in cell.get("outputs", [])]
     about = [output["metadata"].get("labkit", {}) for output in outputs if "metadata" in output]
@@ -114,7 +126,6 @@ def test_a_figure_without_words_and_a_wrong_verdict_are_found(tmp_path):
     blank = json.dumps(caption, ensure_ascii=False)[1:-1]
     (found,) = faults(chapter.find_wordless_figures, "", "", tmp_path, twin=blank)
     assert found.endswith("has no caption or alternative text")
-    recorded = load_recorded(ROOT, "book")["claims"]
     name = next(name for name, claim in recorded.items() if claim["verdict"] == "holds")
     wrong = f"The card of `{name}` is contradicted.\n# {KNOWN}"
     found = faults(chapter.find_misstatements, KNOWN, wrong, tmp_path)
@@ -136,8 +147,7 @@ def test_a_figure_without_words_and_a_wrong_verdict_are_found(tmp_path):
         (ledger.find_unsaid, {"said": None}, "does not say what it tests"),
     ],
 )  # fmt: skip
-def test_a_fault_of_the_ledger_is_found(rule, change, said):
-    recorded = load_recorded(ROOT, "book")["claims"]
+def test_a_fault_of_the_ledger_is_found(recorded, rule, change, said):
     assert not list(rule(recorded, []))
     name = next(
         name
@@ -151,10 +161,7 @@ def test_a_fault_of_the_ledger_is_found(rule, change, said):
     assert said in fault
 
 
-def test_a_claim_that_only_one_of_chapter_and_ledger_has_is_found():
-    recorded = load_recorded(ROOT, "book")["claims"]
-    one = chapters.Chapter(SOURCE.stem, SOURCE, SOURCE.with_suffix(".ipynb"))
-    text = Text.read(one, recorded)
+def test_a_claim_that_only_one_of_chapter_and_ledger_has_is_found(recorded, text):
     assert next(ledger.match_the_chapters({}, [text])).endswith("is made, and not recorded")
     other = {**recorded, "03-nobody": {}}
     assert "03-nobody is recorded, and no chapter makes it" in ledger.match_the_chapters(
@@ -162,11 +169,8 @@ def test_a_claim_that_only_one_of_chapter_and_ledger_has_is_found():
     )
 
 
-def test_a_twin_older_than_the_records_is_found():
+def test_a_twin_older_than_the_records_is_found(recorded, text):
     """Planted: the card was written with one run fewer than recorded."""
-    recorded = load_recorded(ROOT, "book")["claims"]
-    one = chapters.Chapter(SOURCE.stem, SOURCE, SOURCE.with_suffix(".ipynb"))
-    text = Text.read(one, recorded)
     assert not list(ledger.match_the_cards(recorded, [text]))
     cards = [
         output["data"][display.CLAIM]
@@ -181,20 +185,12 @@ def test_a_twin_older_than_the_records_is_found():
     assert f"{card['id']} on its card: rungs, S, scatter is {freedom - 1}" in fault
 
 
-def test_a_chapter_with_too_many_findings_is_found(monkeypatch):
+def test_a_chapter_with_too_many_findings_is_found(recorded, monkeypatch):
     monkeypatch.setattr(ledger, "TOGETHER", 1)
-    assert "findings together; at most 1" in next(
-        ledger.limit_families(load_recorded(ROOT, "book")["claims"], [])
-    )
+    assert "findings together; at most 1" in next(ledger.limit_families(recorded, []))
 
 
 # -- planted: what stands around ----------------------------------------------------------------
-@cache
-def book() -> Book:
-    found = chapters.find_chapters(ROOT)
-    return read_outlines({one.name: json.loads(one.twin.read_text()) for one in found})
-
-
 def copy_of_the_book(root: Path) -> Path:
     ignored = shutil.ignore_patterns("press", "__pycache__")
     shutil.copytree(ROOT / "chapters", root / "chapters", ignore=ignored)

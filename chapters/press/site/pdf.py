@@ -26,7 +26,7 @@ from press.site.sphinx import build_site
 from press.site.sphinx_sources import chapter_names
 
 BEFORE = ("index", "paths", "claims", "course")
-AFTER = ("scoreboard", "leaderboard", "tables", "notation", "glossary", "errata", "references")
+AFTER = ("scoreboard", "tables", "glossary", "errata", "references")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 SCALE = 0.8  # 16 CSS pixels become 9.6 points
 WIDTH = round((210 - 2 * 17) / 25.4 * 96 / SCALE)  # of A4 between the margins of print.css
