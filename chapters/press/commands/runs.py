@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, Option, Typer
+from typer import Argument, Typer
 
 from labkit.system.root import explain_no_records, project_root
 
@@ -72,16 +71,11 @@ def find_key(root: Path, prefix: str) -> str:
 @app.command("reproduce")
 def reproduce_run(
     key: Annotated[str, Argument(metavar="KEY", help="the beginning of the run's key")],
-    tolerance: Annotated[
-        float | None,
-        Option(
-            min=0,
-            help="largest relative difference (default: 0 on the machine of the record, "
-            "otherwise the effect of rounding)",
-        ),
-    ] = None,
 ) -> int:
-    """Train a stored run again; fail if the numbers differ."""
+    """Train a stored run again; fail if the numbers differ.
+
+    On the machine of the record they must be equal; elsewhere rounding may change them.
+    """
     root = project_root()
     full_key = find_key(root, key)
     from labkit.experiments.reproduce import reproduce_record  # needs torch
@@ -89,8 +83,6 @@ def reproduce_run(
 
     with Pool(root).slot():
         found, changes = reproduce_record(root, full_key)
-    if tolerance is not None:
-        found = replace(found, tolerance=tolerance)
     for change in changes:
         print(f"differs from then: {change}")
     if math.isinf(found.tolerance):
