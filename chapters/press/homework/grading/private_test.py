@@ -51,7 +51,7 @@ def run_private_test(
         ) from None
     except Exception as error:
         lines = [
-            each.lineno
+            each.lineno or 1
             for each in traceback.extract_tb(error.__traceback__)
             if each.filename == file
         ]
