@@ -143,6 +143,10 @@ MISTAKES = {
         ("import math\n", "import math math\n"),
         "this cell is not Python (invalid syntax in 'import math math')",
     ),
+    "a hidden test that does something at top level": (
+        ("def test_q2", "print(2)\n\n\ndef test_q2"),
+        after(T2) + "a hidden test may have only imports, functions, classes and plain assignments",
+    ),
     "a region that parts a statement": (
         (
             "    ### BEGIN SOLUTION\n    answer_of_q1 = x * FACTOR",

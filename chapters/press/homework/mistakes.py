@@ -12,7 +12,7 @@ from itertools import pairwise
 from press.homework import regions, settings, variants
 from press.homework.cells import OF_A_QUESTION, ROLES, WITH_POINTS, Cell
 from press.homework.regions import HIDDEN, OPEN, SOLUTION
-from press.homework.statements import list_defined
+from press.homework.statements import Statement, list_defined, read_cell
 
 TAGS = (
     "homework, variant, solution:q1, test:q1 with points:2, probe:q1, and answer:q2 with points:2 "
@@ -156,7 +156,10 @@ def _check_variants(cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _check_python(cell: Cell) -> list[str]:
-    """Return where a cell is not valid Python: as written, for the student, or its hidden test."""
+    """Return where a cell is not valid Python: as written, for the student, or its hidden test.
+
+    A hidden test may do nothing but define, for other tests may take its definitions.
+    """
     versions = {
         "this cell": regions.keep_kinds(cell.source, OPEN, SOLUTION, HIDDEN),
         "the student's version of this cell": regions.hide_solutions(cell.source, cell.question),
@@ -170,5 +173,13 @@ def _check_python(cell: Cell) -> list[str]:
             return [
                 f"line {cell.line}: {name} is not Python ({error.msg} in {line!r}); regions "
                 "must leave whole statements on both sides"
+            ]
+    for node in ast.parse(versions["the hidden test of this cell"]).body:
+        text = ast.unparse(node)
+        if not any(isinstance(each, Statement) for each in read_cell(text)):
+            return [
+                f"line {cell.line}: a hidden test may have only imports, functions, classes and "
+                f"plain assignments at top level, as a submission may, got {text!r}; put it into "
+                f"test_{cell.question}"
             ]
     return []
