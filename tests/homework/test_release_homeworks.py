@@ -39,13 +39,15 @@ def regions_of(text):
 
 
 def with_canaries(path, folder):
-    """Copy a homework with an additional comment at the start of every region."""
+    """Copy a homework with an additional comment in every region."""
     lines = []
     for number, line in enumerate(path.read_text().split("\n"), start=1):
         lines.append(line)
-        mark = re.match(r"(\s*)### BEGIN (SOLUTION|HIDDEN)", line)
+        mark = re.match(r"(\s*)### BEGIN SOLUTION", line)
         if mark:
-            lines.append(f"{mark[1]}# {CANARY}{mark[2].lower()}_{number}")
+            lines.append(f"{mark[1]}# {CANARY}solution_{number}")
+        elif line.startswith("def test_"):  # of a hidden test only its definitions are kept
+            lines.append(f"    # {CANARY}hidden_{number}")
     copy = folder / path.name
     copy.write_text("\n".join(lines))
     return copy
