@@ -54,12 +54,7 @@ from labkit.statistics.pooled import correlate_seeds, count_seeds
 from labkit.statistics.recorded import read_claims
 
 # %%
-lab = Lab(
-    "10_choosing_a_norm",
-    size=size,
-    seed=seed,
-    memory={"kernel": "1400M", "run": "850M"},
-)
+lab = Lab("10_choosing_a_norm", size=size, seed=seed, memory={"kernel": "1400M", "run": "850M"})
 sizes = lab.sizes(
     # smoke, book, gpu
     rung=("smoke", "S"),
@@ -455,36 +450,17 @@ of_all = {
     if rung in (of := ladder.reported(climbed, arm))
 }
 lowest = min(of_all, key=of_all.__getitem__)
-named = {
-    "with what tuning leaves": "the board's test",
-    "pooled": "the same test without the uncertainty from tuning",
-    "Welch": "Welch's test",
-    "paired": "a paired test with five seeds",
-}
 counted = ladder.count_told_apart(climbed, largest, [*field.values()])
 
 # %%
-plots.table(
-    [
-        {"what": "neighbours that differ", "value": f"{sum(told)} of {len(told)}"},
-        *(
-            {
-                "what": f"pairs that differ, by {name}",
-                "value": f"{counted[test]} of {len(board.pairs)}",
-            }
-            for test, name in named.items()
-            if test in counted
-        ),
-        {
-            "what": f"lowest mean loss of all {len(of_all)} methods at size {rung}: {lowest}",
-            "value": f"{of_all[lowest]:.4f}",
-        },
-        {
-            "what": "lowest mean loss of the board there",
-            "value": f"{min(of_all[arm] for arm in field.values()):.4f}",
-        },
-    ]
-)
+rows = {"neighbours that differ": f"{sum(told)} of {len(told)}"}
+for test, pairs_apart in counted.items():
+    rows[f"pairs that differ, by {test}"] = f"{pairs_apart} of {len(board.pairs)}"
+of_every = f"lowest mean loss of all {len(of_all)} methods at size {rung}: {lowest}"
+rows[of_every] = f"{of_all[lowest]:.4f}"
+of_board = min(of_all[arm] for arm in field.values())
+rows["lowest mean loss of the board there"] = f"{of_board:.4f}"
+plots.table([{"what": what, "value": value} for what, value in rows.items()])
 
 # %% [markdown]
 r"""

@@ -91,26 +91,27 @@ def list_told_apart(pairs: Mapping[Pair, Difference]) -> list[Pair]:
 
 
 def count_told_apart(found: Results, rung: str, arms: list[str]) -> dict[str, int]:
-    """Count the significantly different pairs under tests with different standard deviations.
+    """Count the significantly different pairs by each of four tests.
 
-    `paired`: by seed, each pair separately, on the five seeds of the first look, which all arms
-    share; `Welch`: two samples with separate standard deviations; `pooled`: one standard deviation
-    for all arms; `with what tuning leaves`: the book's test, with the uncertainty from tuning.
+    The board's test has one standard deviation for all arms and the uncertainty from tuning;
+    Welch's has two samples with separate ones. The paired test compares each pair by seed, on the
+    five seeds of the first look, if all arms have them.
     """
     from scipy.stats import ttest_ind, ttest_rel
 
     losses, scatter = read_losses(found, rung), measure_scatter(found, rung)
     pairs = [*combinations(arms, 2)]
-    counted: dict[str, int] = {}
+    plain = {p: _compare_plainly(losses, scatter, p) for p in pairs}
+    welch = {p: ttest_ind(losses[p[0]], losses[p[1]], equal_var=False)[1] for p in pairs}
+    counted = {
+        "the board's test": len(list_told_apart(compare_all(found, rung, arms))),
+        "the same test without the uncertainty from tuning": len(list_told_apart(plain)),
+        "Welch's test": _count(welch),
+    }
     looks = {arm: _read_first_look(found, rung, arm) for arm in arms}
     if all(looks.values()):
-        counted["paired"] = _count({p: ttest_rel(looks[p[0]], looks[p[1]])[1] for p in pairs})
-    counted["Welch"] = _count(
-        {p: ttest_ind(losses[p[0]], losses[p[1]], equal_var=False)[1] for p in pairs}
-    )
-    plain = {p: _compare_plainly(losses, scatter, p) for p in pairs}
-    counted["pooled"] = len(list_told_apart(plain))
-    counted["with what tuning leaves"] = len(list_told_apart(compare_all(found, rung, arms)))
+        paired = {p: ttest_rel(looks[p[0]], looks[p[1]])[1] for p in pairs}
+        counted["a paired test with five seeds"] = _count(paired)
     return counted
 
 
