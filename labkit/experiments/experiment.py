@@ -173,10 +173,7 @@ class Results:
     def measure_by(
         self, what: str | Callable[..., float], *labels: str, at: int | str | None = None
     ) -> dict[Any, Any]:
-        """Measure each part by itself: a sample per value of a label, or nested by several labels.
-
-        `measure_by("test.loss", "arm", "lr")` returns {arm: {rate: sample}}.
-        """
+        """Measure each part separately; by "arm" and "lr": {arm: {rate: sample}}."""
         label, *others = labels
         return {
             value: part.measure_by(what, *others, at=at) if others else part.measure(what, at=at)
@@ -227,16 +224,10 @@ class Results:
             reread=reread,
         )
 
-    def best(self, label: str, by: str = "validation.loss") -> Any:
+    def best(self, label: str, by: str | Callable[[Record], float] = "validation.loss") -> Any:
         """Return the value of a label whose runs have the lowest mean; diverged runs are worst."""
-
-        def average_loss(results: "Results") -> float:
-            seen = results.values(by)
-            return sum(float("inf") if v is None else v for v in seen) / len(seen)
-
-        return min(
-            (average_loss(part), i, value) for i, (value, part) in enumerate(self.by(label).items())
-        )[2]
+        means = {value: of.mean for value, of in self.measure_by(by, label).items()}
+        return min(means, key=lambda value: (math.isnan(means[value]), means[value]))
 
 
 def _read_at(record: Record, what: str | Callable[..., Any], at: int | str | None) -> Any:
