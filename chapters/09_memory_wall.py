@@ -53,12 +53,7 @@ from labkit.plots.kernels import kernel_shares
 from labkit.source import show
 
 # %%
-lab = Lab(
-    "09_memory_wall",
-    size=size,
-    seed=seed,
-    memory={"kernel": "1000M", "run": "850M"},
-)
+lab = Lab("09_memory_wall", size=size, seed=seed, memory={"kernel": "1000M", "run": "850M"})
 sizes = lab.sizes(
     # smoke, book, gpu
     rung=("smoke", "S"),
@@ -619,16 +614,10 @@ In this preliminary evaluation we detect no improvement: the interval of the dif
 
 # %%
 high = 0.1 if size == "smoke" else 0.0316
-hot = {
-    arm: lab.run(
-        Experiment(
-            ladder.configure_run(ladder.build_base_run(sizes.rung, arm), high, 0),
-            {"seed": list(ladder.SEEDS)},
-        )
-    )
-    for arm in ("none", "pre")
-}
-gone = {arm: runs.count(lambda run: run.diverged_at is not None) for arm, runs in hot.items()}
+hot, gone = {"train.lr": [high], "seed": ladder.SEEDS}, {}
+for arm in ("none", "pre"):
+    runs = lab.run(Experiment(ladder.build_base_run(sizes.rung, arm), hot))
+    gone[arm] = runs.count(lambda run: run.diverged_at is not None)
 (gone["none"] - gone["pre"]).claim(
     "09-norms-buy-a-higher-rate",
     "> 0",
@@ -664,8 +653,7 @@ fro, back = (
     for way in ways
 )  # fmt: skip
 copied = [
-    h100_bench["results"][key]["providers"]["copy"]["forward"]["gbps"] / 3350
-    for key in h100_bench["results"]
+    one["providers"]["copy"]["forward"]["gbps"] / 3350 for one in h100_bench["results"].values()
 ]
 print(
     f"torch {made['torch']}, Triton {made['triton']}, Liger {made['peers']['liger']}; our kernels of commit {h100_bench['slices'][-1]['commit']}.",
