@@ -430,10 +430,7 @@ The column *recipe* contains the name in `labkit`. For sizes S and M *rate* is t
 """
 
 # %%
-names = {"arm": "recipe", "lead": "improvement", "lost": "sensitivity"}
-rows = ladder.table(climbed.where(arm=[*recipes.values(), "no attention"]))
-rows = [{" ".join(names.get(word, word) for word in key.split()): row[key] for key in row if "tuned" not in key} for row in rows]  # fmt: skip
-plots.table(rows, digits=4)
+plots.table(ladder.table(climbed.where(arm=[*recipes.values(), "no attention"])), digits=4)
 
 # %% [markdown]
 r"""
