@@ -40,14 +40,7 @@ from labkit.convert import fold_norms
 from labkit.corpora import Digits
 from labkit.experiments import Domain, Experiment, Lab, Run, computed, exact, ladder, regime
 from labkit.model.vision import CNNConfig, MLPConfig
-from labkit.norms import (
-    BatchNorm,
-    PRepBatchNorm,
-    batch_norm,
-    group_norm,
-    instance_norm,
-    layer_norm,
-)
+from labkit.norms import BatchNorm, PRepBatchNorm, batch_norm, group_norm, instance_norm, layer_norm
 from labkit.probes.trained import measure_leakage
 from labkit.source import show
 
@@ -700,10 +693,7 @@ of_batch = lab.run(Experiment(chosen, {"arm": arm, "seed": list(ladder.SEEDS)}))
 # %%
 rows = {"LayerNorm": of_layer.where(stage="tuning"), "BatchNorm": search}
 plots.curves(
-    {
-        name: {rate: at.values("validation.loss") for rate, at in of.by("lr").items()}
-        for name, of in rows.items()
-    },
+    {name: of.measure_by("validation.loss", "lr") for name, of in rows.items()},
     logx=True,
     xlabel="learning rate",
     ylabel="validation loss (nats per character)",
