@@ -489,15 +489,12 @@ plots.loss_curves(
 ).named("race")
 
 # %%
-base = ladder.configure_run(
-    ladder.build_base_run(rung, "ngpt"),
-    lr=max(on_the_ladder("ngpt").by("lr")),
-    seed=0,
-    probes=("validation", "test", "weights", "sphere-scales", "layer-cosine", "residual-rms"),
+base, gpt = (
+    ladder.configure_run(ladder.build_base_run(rung, arm), max(on_the_ladder(arm).by("lr")), 0)
+    for arm in ("ngpt", "pre")
 )
-gpt = ladder.configure_run(
-    ladder.build_base_run(rung, "pre"), lr=max(on_the_ladder("pre").by("lr")), seed=0
-)
+looks = ("validation", "test", "weights", "sphere-scales", "layer-cosine", "residual-rms")
+base = replace(base, probes=looks)
 seeds, steps = list(ladder.SEEDS), base.train.steps
 tenth = max(steps // 10, 4)
 sphere = lab.run(Experiment(base, {"seed": seeds}))
@@ -768,15 +765,10 @@ plots.dots(
 
 
 # %%
-def measure_last_stream(record):
-    """Measure the length of the last stream."""
-    return base.model.dim**0.5 * record.probes["residual-rms"][-1]
-
-
 looks = {
     "test loss": "test.loss",
     "largest error of a weight vector's length": "weights.off",
-    "length of the last stream": measure_last_stream,
+    "length of the last stream": lambda r: base.model.dim**0.5 * r.probes["residual-rms"][-1],
     "learned s_z": "sphere-scales.s_z",
     "cosine of a block's input and output": lambda record: np.mean(record.probes["layer-cosine"]),
 }
@@ -815,12 +807,11 @@ The checker finds bugs inside a block without training: it compares the block wi
 rows = []
 for fault in (None, "no outer norm", "wrong branch"):
     report = check.block(replace(small, differs=fault).build().blocks[0], "ngpt", small)
-    causes = [law.cause for law in report.failed if law.cause]
     rows.append(
         {
             "block": fault or "correct",
             "laws kept": f"{sum(law.ok for law in report.laws)} of {len(report.laws)}",
-            "what the checker says": causes[0] if causes else "",
+            "what the checker says": next(iter(report.causes), ""),
         }
     )
 plots.table(rows)
