@@ -548,7 +548,7 @@ def test_what_can_be_explored_is_drawn_once_for_each_value():
 
 def test_a_table_writes_numbers_shortly():
     rows = [{"what": "a|b", "loss": 1.23456, "ok": True}, {"what": 2, "loss": 0.5, "ok": False}]
-    lines = plots.table(rows)._repr_markdown_().splitlines()
+    lines = plots.table(row for row in rows)._repr_markdown_().splitlines()
     assert lines[0] == "| what | loss | ok |"
     assert lines[2:] == ["| a\\|b | 1.23 | yes |", "| 2 | 0.5 | no |"]
 
