@@ -42,6 +42,7 @@ seed = 0
 
 # %%
 from dataclasses import replace
+from functools import partial
 from statistics import fmean
 
 import numpy as np
@@ -180,14 +181,16 @@ for _ in range(60):
     power(tokens)
 
 # %%
-maps = {
-    "no norm": lambda x: x,
-    "BatchNorm in training": lambda x: batch_norm(x, training=True),
-    "BatchNorm in evaluation": batch_in_use.eval(),
-    "PowerNorm in evaluation": power.eval(),
-    "LayerNorm": layer_norm,
-    "RMSNorm": rms_norm,
-    "DyT": lambda x: dynamic_tanh(x, 0.5),
+in_training = partial(batch_norm, training=True)
+v, phi = (of.min().item() for of in (batch_in_use.running_var, power.running_square))
+maps = {  # each with a bound of its slope
+    "no norm": (lambda x: x, "derivative", 1.0),
+    "BatchNorm in training": (in_training, "1/√ε", 1e-5**-0.5),
+    "BatchNorm in evaluation": (batch_in_use.eval(), "1/√(v + ε)", (v + 1e-5) ** -0.5),
+    "PowerNorm in evaluation": (power.eval(), "1/√(ε(φ + ε))", (1e-5 * (phi + 1e-5)) ** -0.5),
+    "LayerNorm": (layer_norm, "1/√ε", 1e-5**-0.5),
+    "RMSNorm": (rms_norm, "1/√ε", 1e-6**-0.5),
+    "DyT": (lambda x: dynamic_tanh(x, 0.5), "α", 0.5),
 }
 
 
@@ -202,18 +205,9 @@ def measure_demands(norm):
     return {"growth": growth.item(), "heard": moved.item(), "slope": max(slopes).item()}
 
 
-demands = {name: measure_demands(norm) for name, norm in maps.items()}
-
-# %%
-v, phi = (of.min().item() for of in (batch_in_use.running_var, power.running_square))
-bounds = {
-    "no norm": ("derivative", 1.0),
-    "BatchNorm in training": ("1/√ε", 1e-5**-0.5),
-    "BatchNorm in evaluation": ("1/√(v + ε)", (v + 1e-5) ** -0.5),
-    "PowerNorm in evaluation": ("1/√(ε(φ + ε))", (1e-5 * (phi + 1e-5)) ** -0.5),
-    "LayerNorm": ("1/√ε", 1e-5**-0.5),
-    "RMSNorm": ("1/√ε", 1e-6**-0.5),
-    "DyT": ("α", 0.5),
+demands = {
+    name: measure_demands(norm) | {"law": law, "bound": bound}
+    for name, (norm, law, bound) in maps.items()
 }
 
 # %%
@@ -223,7 +217,7 @@ plots.table(
         "growth": f"{of['growth']:.3g}",
         "others": f"{of['heard']:.2g}",
         "slope": f"{of['slope']:.4g}",
-        "bound of the slope": f"{bounds[name][0]} = {bounds[name][1]:.4g}",
+        "bound of the slope": f"{of['law']} = {of['bound']:.4g}",
         "bounded": "yes" if of["growth"] < 10 else "no",
         "independent": "yes" if of["heard"] < 1e-9 else "no",
     }
@@ -234,7 +228,7 @@ plots.table(
 meets = [
     name
     for name, of in demands.items()
-    if of["growth"] < 10 and of["heard"] < 1e-9 and of["slope"] <= bounds[name][1]
+    if of["growth"] < 10 and of["heard"] < 1e-9 and of["slope"] <= of["bound"]
 ]
 evaluated, trained = demands["BatchNorm in evaluation"], demands["BatchNorm in training"]
 exact(evaluated["growth"] if trained["heard"] > 0.1 else 0.0).claim(
@@ -278,7 +272,7 @@ def move(norm, x):
 def fill_rows(norm, module):
     """Fill the article's rows for one norm."""
     try:
-        alone = f"changes by {(norm(tokens[:1])[0] - norm(tokens)[0]).abs().max():.1g}"
+        alone = f"changes by {move(norm, tokens[:1]):.1g}"
     except ValueError:
         alone = "raises an error"
     return {
@@ -292,7 +286,7 @@ def fill_rows(norm, module):
 
 # %%
 filled = {
-    "BatchNorm": fill_rows(maps["BatchNorm in training"], batch_in_use),
+    "BatchNorm": fill_rows(in_training, batch_in_use),
     "LayerNorm": fill_rows(layer_norm, torch.nn.LayerNorm(8)),
 }
 plots.table(
@@ -300,7 +294,7 @@ plots.table(
 )
 
 # %%
-cut, pads = (move(maps["BatchNorm in training"], x) for x in (tokens[:4], padded))
+cut, pads = (move(in_training, x) for x in (tokens[:4], padded))
 layer_move = max(move(layer_norm, x) for x in (tokens[:1], tokens[:4], padded))
 exact(layer_move if min(cut, pads) > 0.1 else float("inf"), tolerance=1e-12).claim(
     "B-layer-norm-needs-nobody",
@@ -735,10 +729,7 @@ base = ladder.build_base_run(rung, "pre, layer")
 every = base.train.steps
 repaired = {
     "BatchNorm": {"model.norm": "batch"},
-    "PowerNorm": {
-        "model.norm": "power",
-        "model.norm_kw": (("groups", 4), ("warmup", every // 10)),
-    },
+    "PowerNorm": {"model.norm": "power", "model.norm_kw": (("groups", 4), ("warmup", every // 10))},
     "PRepBN": {"model.norm": "prep-batch", "model.norm_kw": (("steps", every * 3 // 4),)},
 }
 
