@@ -822,11 +822,7 @@ gone[22].claim(
     "A constant scale of 2^22 ends the run within 150 steps.",
     found="At a constant loss scale of 2^22, an overflow ends {k} of {n} runs. It ends {twenty:.0%} of the runs at 2^20 and {sixteen:.0%} at 2^16.",
     source="the largest float16 number",
-    beside={
-        "twenty": gone[20],
-        "sixteen": gone[16],
-        "second value": "2^16, 2^18 and 2^20",
-    },
+    beside={"twenty": gone[20], "sixteen": gone[16], "second value": "2^16, 2^18 and 2^20"},
 )
 
 # %%
