@@ -487,10 +487,8 @@ patients = {
     "norms and skips": ("healthy", {"step": "resnet-v2", "norm": "batch"}),
 }
 plots.table(
-    [
-        {"48 layers": name, **check_up(StackConfig(depth=48, **fields)), "diagnosis": read_off}
-        for name, (read_off, fields) in patients.items()
-    ]
+    {"48 layers": name, **check_up(StackConfig(depth=48, **fields)), "diagnosis": read_off}
+    for name, (read_off, fields) in patients.items()
 )
 
 # %% [markdown]
@@ -595,16 +593,14 @@ def lack_rates(*names):
 
 
 plots.table(
-    [
-        {
-            f"{high} layers": name,
-            "tuned learning rate": f"{tuned[f'{name} | {high}']['train.lr']:g}",
-            "mean test accuracy": read(name, "accuracy").mean,
-            "mean test loss of runs that did not diverge": np.nanmean(read(name, "loss").values),
-            "diverged": str(final[f"{name} | {high}"].count(diverges)),
-        }
-        for name in designs
-    ]
+    {
+        f"{high} layers": name,
+        "tuned learning rate": f"{tuned[f'{name} | {high}']['train.lr']:g}",
+        "mean test accuracy": read(name, "accuracy").mean,
+        "mean test loss of runs that did not diverge": np.nanmean(read(name, "loss").values),
+        "diverged": str(final[f"{name} | {high}"].count(diverges)),
+    }
+    for name in designs
 )
 
 # %%
@@ -631,17 +627,15 @@ quiet["train.lr"] = [*sizes.low_rates, *sizes.rates]
 alone = lab.run(Experiment(digits, {**quiet, "seed": five}))
 by_lr = alone.by("lr")
 plots.table(
-    [
-        {
-            "learning rate (skips alone)": f"{lr:g}",
-            "median test accuracy": by_lr[lr].measure("test.accuracy").median,
-            "lowest test loss of the five": min(
-                (x for x in by_lr[lr].values("test.loss") if x), default="–"
-            ),
-            "diverged": str(by_lr[lr].count(diverges)),
-        }
-        for lr in sizes.low_rates[:7]
-    ]
+    {
+        "learning rate (skips alone)": f"{lr:g}",
+        "median test accuracy": by_lr[lr].measure("test.accuracy").median,
+        "lowest test loss of the five": min(
+            (x for x in by_lr[lr].values("test.loss") if x), default="–"
+        ),
+        "diverged": str(by_lr[lr].count(diverges)),
+    }
+    for lr in sizes.low_rates[:7]
 )
 
 # %%
@@ -789,12 +783,10 @@ def count_trained(name, depth=high, cut=1.0):
 
 # %%
 plots.table(
-    [
-        {"layers": depth, f"runs (of {len(wide) * len(five)}) with test loss below": f"{cut} nats"}
-        | {name: count_trained(name, depth, cut) for name in rivals}
-        for depth in sizes.heights[1:]
-        for cut in (0.3, 1.0, 2.0)
-    ]
+    {"layers": depth, f"runs (of {len(wide) * len(five)}) with test loss below": f"{cut} nats"}
+    | {name: count_trained(name, depth, cut) for name in rivals}
+    for depth in sizes.heights[1:]
+    for cut in (0.3, 1.0, 2.0)
 )
 
 # %% [markdown]
@@ -873,14 +865,12 @@ lead.tuned([*regime.rates(first_look), *regime.seeds(five, [ladder.TUNING_SEED])
     beside={"second value": "a high learning rate and a low one", "last step": "the whole run"},
 )
 plots.table(
-    [
-        {
-            "network": arm,
-            "tuned learning rate": f"{rate:g}",
-            "mean training loss": speed[arm][rate].mean,
-        }
-        for arm, rate in own.items()
-    ]
+    {
+        "network": arm,
+        "tuned learning rate": f"{rate:g}",
+        "mean training loss": speed[arm][rate].mean,
+    }
+    for arm, rate in own.items()
 )
 
 # %%
@@ -1004,13 +994,11 @@ slips = {
 }
 reports = {slip: check.block(step, recipe) for slip, (recipe, step) in slips.items()}
 plots.table(
-    [
-        {
-            "step": slip,
-            "message of the check": "; ".join(sorted(report.causes)) or report.summary,
-        }
-        for slip, report in reports.items()
-    ]
+    {
+        "step": slip,
+        "message of the check": "; ".join(sorted(report.causes)) or report.summary,
+    }
+    for slip, report in reports.items()
 )
 
 # %% [markdown]

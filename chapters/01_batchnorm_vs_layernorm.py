@@ -97,13 +97,11 @@ a batch. It is LayerNorm applied to the transposed table. Take the rows $[3, 1, 
 table = torch.tensor([[3.0, 1, -1, 5], [2, 2, 0, 4], [7, 0, 1, 0]])
 other = torch.cat([table[:2], torch.tensor([[90.0, -40, 8, 3]])])
 plots.table(
-    [
-        {"norm": name, "first row, before": str(norm(table)[0]), "after": str(norm(other)[0])}
-        for name, norm in {
-            "LayerNorm": lambda x: layer_norm(x).numpy().round(2),
-            "BatchNorm": lambda x: batch_norm(x, training=True).numpy().round(2),
-        }.items()
-    ]
+    {"norm": name, "first row, before": str(norm(table)[0]), "after": str(norm(other)[0])}
+    for name, norm in {
+        "LayerNorm": lambda x: layer_norm(x).numpy().round(2),
+        "BatchNorm": lambda x: batch_norm(x, training=True).numpy().round(2),
+    }.items()
 )
 
 # %% [markdown]
@@ -897,11 +895,9 @@ reports = {
     "labml.ai's BatchNorm": check.batch_norm(biased_buffer),
 }
 plots.table(
-    [
-        {"function": name, "checks failed": f"{len(report.failed)} of {len(report.laws)}", "first check that failed": report.failed[0].name,
-         "likely cause": report.failed[0].cause}
-        for name, report in reports.items()
-    ]
+    {"function": name, "checks failed": f"{len(report.failed)} of {len(report.laws)}", "first check that failed": report.failed[0].name,
+     "likely cause": report.failed[0].cause}
+    for name, report in reports.items()
 )  # fmt: skip
 
 # %%

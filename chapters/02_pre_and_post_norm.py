@@ -771,11 +771,9 @@ gained.after(given.measure("test.loss")).claim(
 
 # %%
 plots.table(
-    [
-        {"setting": name}
-        | {f"stuck, {arm}": str(part.count(is_stuck)) for arm, part in results.by("arm").items()}
-        for name, results in trials.items()
-    ]
+    {"setting": name}
+    | {f"stuck, {arm}": str(part.count(is_stuck)) for arm, part in results.by("arm").items()}
+    for name, results in trials.items()
 )
 
 # %% [markdown]
@@ -788,17 +786,15 @@ But half of the longer runs, whose learning rate stays high for longer, get stuc
 
 # %%
 plots.table(
-    [
-        {
-            "seed": labels["seed"],
-            "final loss (nats)": record.probes["test"]["loss"],
-            f"token share at step {sizes.last}": share(record, sizes.last),
-            f"identity path at step {sizes.last}": path(record, sizes.last),
-            f"gradient, first block / last, step {sizes.last}": first_over_last(record, sizes.last),
-        }
-        for labels, record in (*given, *fresh.where(arm="frequencies given"))
-        if is_stuck(record)
-    ]
+    {
+        "seed": labels["seed"],
+        "final loss (nats)": record.probes["test"]["loss"],
+        f"token share at step {sizes.last}": share(record, sizes.last),
+        f"identity path at step {sizes.last}": path(record, sizes.last),
+        f"gradient, first block / last, step {sizes.last}": first_over_last(record, sizes.last),
+    }
+    for labels, record in (*given, *fresh.where(arm="frequencies given"))
+    if is_stuck(record)
 )
 
 # %% [markdown]
@@ -872,14 +868,12 @@ rows = [
     (0, 0.003, careful.count(is_stuck), None),
 ]
 plots.table(
-    [
-        {"warm-up (steps)": n, "learning rate": rate, "Post-Norm runs stuck": str(count)}
-        | {
-            f"token share at step {step}": apart.at(step).median if apart else ""
-            for step in (sizes.dip, sizes.later)
-        }
-        for n, rate, count, apart in rows
-    ]
+    {"warm-up (steps)": n, "learning rate": rate, "Post-Norm runs stuck": str(count)}
+    | {
+        f"token share at step {step}": apart.at(step).median if apart else ""
+        for step in (sizes.dip, sizes.later)
+    }
+    for n, rate, count, apart in rows
 )
 
 # %% [markdown]
@@ -1400,10 +1394,8 @@ def separates(measure, step, cut):
 
 
 plots.table(
-    [
-        {"at step 20": name, **{f"cut {cut:g}": separates(of, sizes.then, cut) for cut in CUTS}}
-        for name, of in MEASURES.items()
-    ]
+    {"at step 20": name, **{f"cut {cut:g}": separates(of, sizes.then, cut) for cut in CUTS}}
+    for name, of in MEASURES.items()
 )
 
 # %% [markdown]
@@ -1445,13 +1437,11 @@ r"""
 
 # %%
 plots.table(
-    [
-        {
-            "blocks": name,
-            **{f"size or variant {rung}": f"{gap:+z.3f}" for rung, gap in save(blocks).items()},
-        }
-        for name, blocks in LATE.items()
-    ]
+    {
+        "blocks": name,
+        **{f"size or variant {rung}": f"{gap:+z.3f}" for rung, gap in save(blocks).items()},
+    }
+    for name, blocks in LATE.items()
 )
 
 # %% [markdown]

@@ -102,14 +102,12 @@ is the mean, and its distance from the line is the standard deviation. If we add
 # %%
 a, b = (torch.tensor(token) for token in tokens.values())
 plots.table(
-    [
-        {
-            "token": name,
-            "LayerNorm": str(layer_norm(token).numpy().round(2)),
-            "RMSNorm": str(rms_norm(token).numpy().round(2)),
-        }
-        for name, token in {"a": a, "b": b, "a + 10": a + 10, "b + 10": b + 10}.items()
-    ]
+    {
+        "token": name,
+        "LayerNorm": str(layer_norm(token).numpy().round(2)),
+        "RMSNorm": str(rms_norm(token).numpy().round(2)),
+    }
+    for name, token in {"a": a, "b": b, "a + 10": a + 10, "b + 10": b + 10}.items()
 )
 
 # %% [markdown]
@@ -614,16 +612,14 @@ rest_at, stream_at = (
     of.measure_by(lambda record: follow_rest(record)[-1], "lr") for of in (final, without)
 )
 plots.table(
-    [
-        {
-            "learning rate": f"{rate:g}",
-            "with the offset: lowest mean (share of the embedding's)": f"{kept[rate].mean:.0%}",
-            "with the offset: RMS of the rest after the last block": f"{rest_at[rate].mean:.0f}",
-            "without the offset: RMS of the rest after the last block": f"{stream_at[rate].mean:.0f}",
-            "without the offset: share of the mean": f"{at.measure(lambda r: r.probes['mean-share'][-1]).mean:.1%}",
-        }
-        for rate, at in without_it.items()
-    ]
+    {
+        "learning rate": f"{rate:g}",
+        "with the offset: lowest mean (share of the embedding's)": f"{kept[rate].mean:.0%}",
+        "with the offset: RMS of the rest after the last block": f"{rest_at[rate].mean:.0f}",
+        "without the offset: RMS of the rest after the last block": f"{stream_at[rate].mean:.0f}",
+        "without the offset: share of the mean": f"{at.measure(lambda r: r.probes['mean-share'][-1]).mean:.1%}",
+    }
+    for rate, at in without_it.items()
 )
 
 # %%
@@ -1127,10 +1123,8 @@ slips = {
 reports = {name: check.rms_norm(norm) for name, norm in slips.items()}
 reports["Gemma without its one"] = check.rms_norm(rms_norm, variant="gemma")
 plots.table(
-    [
-        {"bug": name, "what the check says": "; ".join(sorted(report.causes))}
-        for name, report in reports.items()
-    ]
+    {"bug": name, "what the check says": "; ".join(sorted(report.causes))}
+    for name, report in reports.items()
 )
 
 # %%

@@ -107,11 +107,9 @@ def row(name, of_pair):
 
 norms = {"no norm": lambda x: x, "RMS": rms_norm, "L2": l2_norm}
 plots.table(
-    [
-        row(f"{name}, {'20 q' if longer > 1 else 'q'}", logit(norm(longer * q), norm(k)))
-        for name, norm in norms.items()
-        for longer in (1, 20)
-    ]
+    row(f"{name}, {'20 q' if longer > 1 else 'q'}", logit(norm(longer * q), norm(k)))
+    for name, norm in norms.items()
+    for longer in (1, 20)
 )
 
 # %% [markdown]

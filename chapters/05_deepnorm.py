@@ -821,20 +821,15 @@ def find_highest(results, arm, cut):
 
 
 plots.table(
-    [
-        {
-            "blocks": depth,
-            "model": arm,
-            "‖ΔF‖ / η, SGD": of_arm.measure("step-response.sgd").mean,
-            "‖ΔF‖ / η, Adam": of_arm.measure("step-response.adam").mean,
-            **{
-                f"highest rate, {cut} nats": find_highest(trained, arm, cut)
-                for cut in (0.1, 0.2, 0.4)
-            },
-        }
-        for depth, trained in ((sizes.depth, coarse), (sizes.second_depth, shallower))
-        for arm, of_arm in first_steps.where(depth=depth).by("arm").items()
-    ]
+    {
+        "blocks": depth,
+        "model": arm,
+        "‖ΔF‖ / η, SGD": of_arm.measure("step-response.sgd").mean,
+        "‖ΔF‖ / η, Adam": of_arm.measure("step-response.adam").mean,
+        **{f"highest rate, {cut} nats": find_highest(trained, arm, cut) for cut in (0.1, 0.2, 0.4)},
+    }
+    for depth, trained in ((sizes.depth, coarse), (sizes.second_depth, shallower))
+    for arm, of_arm in first_steps.where(depth=depth).by("arm").items()
 )
 
 # %% [markdown]

@@ -532,14 +532,12 @@ With large embeddings we see no benefit of the norm on the stream: at size S, QK
 # %%
 pairs = [*zip(list(recipes)[1:], recipes, strict=False), ("HybridNorm*", "Pre-Norm")]
 plots.table(
-    [
-        {
-            "improvement (nats)": f"{over} to {name}".replace("*", "\\*"),
-            "published, one run": f"{math.log(table4[over]['c4'] / table4[name]['c4']):+.4f}",
-            **{f"here, {entry}": describe_step(recipes[name], recipes[over], of) for entry, of in entries.items()},
-        }
-        for name, over in pairs
-    ]
+    {
+        "improvement (nats)": f"{over} to {name}".replace("*", "\\*"),
+        "published, one run": f"{math.log(table4[over]['c4'] / table4[name]['c4']):+.4f}",
+        **{f"here, {entry}": describe_step(recipes[name], recipes[over], of) for entry, of in entries.items()},
+    }
+    for name, over in pairs
 )  # fmt: skip
 
 # %% [markdown]
@@ -739,13 +737,11 @@ The next table lists the improvement at each step for embeddings of RMS 1, for s
 # %%
 of_tokens = {"RMS 1": "", "RMS 0.014, fixed multiplier": small_in, "RMS 0.014, can grow": growing}
 plots.table(
-    [
-        {
-            "improvement (nats)": f"{over} to {name}".replace("*", "\\*"),
-            **{entry: describe_step(recipes[name], recipes[over], of) for entry, of in of_tokens.items()},
-        }
-        for name, over in pairs
-    ]
+    {
+        "improvement (nats)": f"{over} to {name}".replace("*", "\\*"),
+        **{entry: describe_step(recipes[name], recipes[over], of) for entry, of in of_tokens.items()},
+    }
+    for name, over in pairs
 )  # fmt: skip
 
 # %% [markdown]
@@ -891,17 +887,15 @@ def count_stuck(results, cut=0.1):
 
 
 plots.table(
-    [
-        {
-            "recipe and weights": name,
-            "steps": steps,
-            "test loss": f"{of[name].measure('test.loss').mean:.2f}",
-            **{f"stuck, threshold {cut:g}": str(count_stuck(of[name], cut)) for cut in CUTS},
-        }
-        for name in (*fewer, "QKV-Pre, xavier")
-        for steps, of in ((sizes.steps, deep), (4 * sizes.steps, long))
-        if name in of
-    ]
+    {
+        "recipe and weights": name,
+        "steps": steps,
+        "test loss": f"{of[name].measure('test.loss').mean:.2f}",
+        **{f"stuck, threshold {cut:g}": str(count_stuck(of[name], cut)) for cut in CUTS},
+    }
+    for name in (*fewer, "QKV-Pre, xavier")
+    for steps, of in ((sizes.steps, deep), (4 * sizes.steps, long))
+    if name in of
 )  # fmt: skip
 
 # %%

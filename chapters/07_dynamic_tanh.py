@@ -108,10 +108,8 @@ maps = {
     "BHyT": bounded_tanh,
 }
 plots.table(
-    [
-        {"map": name, **{of: ", ".join(f"{v:.2f}" for v in f(x)) for of, x in inputs.items()}}
-        for name, f in maps.items()
-    ]
+    {"map": name, **{of: ", ".join(f"{v:.2f}" for v in f(x)) for of, x in inputs.items()}}
+    for name, f in maps.items()
 )
 
 # %% [markdown]
@@ -708,16 +706,14 @@ many, few = (of.measure(average_flat) for of in (inside, quarter))
 )
 # %%
 plots.table(
-    [
-        {
-            "model": title,
-            "test loss": f"{of.measure('test.loss').mean:.3f}",
-            "saturated entries": f"{of.measure(average_flat).mean:.0%}",
-            "RMS of the last norm's input": f"{of.measure(read_last).mean:.1f}",
-            "correlation of log α and log 1/RMS": f"{of.measure(follow).mean:+.2f}",
-        }
-        for title, of in starts.items()
-    ]
+    {
+        "model": title,
+        "test loss": f"{of.measure('test.loss').mean:.3f}",
+        "saturated entries": f"{of.measure(average_flat).mean:.0%}",
+        "RMS of the last norm's input": f"{of.measure(read_last).mean:.1f}",
+        "correlation of log α and log 1/RMS": f"{of.measure(follow).mean:+.2f}",
+    }
+    for title, of in starts.items()
 )
 
 # %% [markdown]
@@ -806,18 +802,16 @@ published for vision transformers. All three models, including *no norm*, keep t
 beyond = tried.where(lr=ladder.COARSE[4])
 right, burnt, beyond = (of.measure_by("test.accuracy", "arm") for of in (seen, hot, beyond))
 plots.table(
-    [
-        {
-            "model": arm,
-            "rate": rate or f"{tuned[arm]['train.lr']:g}, tuned",
-            "runs": len(of[arm]),
-            "lowest": f"{min(of[arm].values):.1%}",
-            "median": f"{of[arm].median:.1%}",
-            "highest": f"{max(of[arm].values):.1%}",
-        }
-        for rate, of in (("", right), (f"{high:g}", burnt), (f"{ladder.COARSE[4]:g}", beyond))
-        for arm in eyes
-    ]
+    {
+        "model": arm,
+        "rate": rate or f"{tuned[arm]['train.lr']:g}, tuned",
+        "runs": len(of[arm]),
+        "lowest": f"{min(of[arm].values):.1%}",
+        "median": f"{of[arm].median:.1%}",
+        "highest": f"{max(of[arm].values):.1%}",
+    }
+    for rate, of in (("", right), (f"{high:g}", burnt), (f"{ladder.COARSE[4]:g}", beyond))
+    for arm in eyes
 )
 
 # %%
@@ -920,16 +914,12 @@ def inner_shift(x, alpha=0.5, weight=None, bias=None):
 slips = {"α outside": outside, "2σ(2αx) − 1": shortcut, "the shift inside": inner_shift}
 reports = {slip: check.dynamic_tanh(wrong) for slip, wrong in slips.items()}
 plots.table(
-    [
-        {
-            "mistake": slip,
-            "checks passed": f"{sum(law.ok for law in report.laws)} of {len(report.laws)}",
-            "what the check says": next(
-                iter(report.causes), f"fails first: {report.failed[0].name}"
-            ),
-        }
-        for slip, report in reports.items()
-    ]
+    {
+        "mistake": slip,
+        "checks passed": f"{sum(law.ok for law in report.laws)} of {len(report.laws)}",
+        "what the check says": next(iter(report.causes), f"fails first: {report.failed[0].name}"),
+    }
+    for slip, report in reports.items()
 )
 
 # %% [markdown]

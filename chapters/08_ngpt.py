@@ -674,10 +674,8 @@ replace(pace, tolerance=0.25).claim(
 )
 # %%
 plots.table(
-    [
-        {"context (tokens)": int(r["context"]), "times fewer steps": r["step_factor"], "a step takes (times the GPT's)": r["step_time"] or "not given"}
-        for r in published("loshchilov2025")
-    ]
+    {"context (tokens)": int(r["context"]), "times fewer steps": r["step_factor"], "a step takes (times the GPT's)": r["step_time"] or "not given"}
+    for r in published("loshchilov2025")
 )  # fmt: skip
 
 # %% [markdown]

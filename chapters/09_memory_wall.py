@@ -393,12 +393,10 @@ moved = {
     for way in ways
 }
 plots.table(
-    [
-        {"kernel": case, "values per row": n, "forward, predicted": expected[case][0] + (n > 32768) * (1 - 16384 / n) + (case == "layer_norm" and n == 16384) / 2, "forward, counted": moved[case, n, dtype, "forward"],
-         "backward, predicted": expected[case][1] if n <= 8192 else 5, "backward, counted": moved[case, n, dtype, "backward"]}
-        for case, n, dtype in dict.fromkeys(key[:3] for key in moved)
-        if case in expected and dtype == "fp32"
-    ]
+    {"kernel": case, "values per row": n, "forward, predicted": expected[case][0] + (n > 32768) * (1 - 16384 / n) + (case == "layer_norm" and n == 16384) / 2, "forward, counted": moved[case, n, dtype, "forward"],
+     "backward, predicted": expected[case][1] if n <= 8192 else 5, "backward, counted": moved[case, n, dtype, "backward"]}
+    for case, n, dtype in dict.fromkeys(key[:3] for key in moved)
+    if case in expected and dtype == "fp32"
 )  # fmt: skip
 
 # %%
@@ -464,10 +462,8 @@ predicted = {
     "F2FP.BF16.F32.PACK_AB": ("round two values to bfloat16", 8),
 }
 plots.table(
-    [
-        {"instruction": name, "what it does": what, "predicted": count, "in the code": listed.get(name, 0)}
-        for name, (what, count) in predicted.items()
-    ]
+    {"instruction": name, "what it does": what, "predicted": count, "in the code": listed.get(name, 0)}
+    for name, (what, count) in predicted.items()
 )  # fmt: skip
 
 # %%
@@ -770,15 +766,13 @@ Without a CUDA graph the *host*, Python on the CPU, must start every kernel. If 
 first_size = (8192, 4096)
 timed = {way: read_times(h100_bench, "rms_norm", way)[first_size] for way in ways}
 plots.table(
-    [
-        {"RMSNorm, 8,192 rows of 4,096": name}
-        | {
-            f"{way}, {what} (µs)": round(timed[way][who][field])
-            for way in ways
-            for what, field in (("GPU", "us"), ("host", "host_us"))
-        }
-        for who, name in (("normkernels", "ours (normkernels)"), ("torch", "PyTorch (torch)"), ("compile", "compiler (compile)"), ("liger", "Liger"), ("eager", "in steps (eager)"))
-    ]
+    {"RMSNorm, 8,192 rows of 4,096": name}
+    | {
+        f"{way}, {what} (µs)": round(timed[way][who][field])
+        for way in ways
+        for what, field in (("GPU", "us"), ("host", "host_us"))
+    }
+    for who, name in (("normkernels", "ours (normkernels)"), ("torch", "PyTorch (torch)"), ("compile", "compiler (compile)"), ("liger", "Liger"), ("eager", "in steps (eager)"))
 )  # fmt: skip
 
 # %% [markdown]
@@ -877,12 +871,10 @@ The next table adds training and *prefill* (reading a whole prompt at once). It 
 # %%
 uses = {"decode": 1, "decode, 64 at once": 64, "prefill": 1, "train": 1}
 plots.table(
-    [
-        {"use of an 8B model": use,
-         **{f"% of time in norms: {name}": 100 * norm_share(SIZES["8B"], h100, way=use.split(",")[0], batch=batch, context=4096, given=given)
-            for name, given in [*programs.items()][1:]}}
-        for use, batch in uses.items()
-    ]
+    {"use of an 8B model": use,
+     **{f"% of time in norms: {name}": 100 * norm_share(SIZES["8B"], h100, way=use.split(",")[0], batch=batch, context=4096, given=given)
+        for name, given in [*programs.items()][1:]}}
+    for use, batch in uses.items()
 )  # fmt: skip
 
 # %% [markdown]
@@ -1094,10 +1086,8 @@ everything = sum(n * a * b for n, a, b in seventy.matrices)
 floor = {"QKV and output projections": heads, "feed-forward": ffn, "all weights": everything}
 floor = {part: 2 * weights / 4 / h100.bandwidth * 1e6 for part, weights in floor.items()}
 plots.table(
-    [
-        {"part": part, "printed (µs)": round(budget[part]) if part in budget else "8,000 to 12,000", "floor (µs)": round(least)}
-        for part, least in floor.items()
-    ]
+    {"part": part, "printed (µs)": round(budget[part]) if part in budget else "8,000 to 12,000", "floor (µs)": round(least)}
+    for part, least in floor.items()
 )  # fmt: skip
 
 # %%
@@ -1177,11 +1167,9 @@ bugs = {
 reports = {name: check_backward(backward) for name, backward in bugs.items()}
 reports["padding in the variance"] = check.layer_norm(padded_norm)
 plots.table(
-    [
-        {"bug": name, "laws that fail": len(report.failed),
-         "the first law that fails": report.failed[0].name if report.failed else "–"}
-        for name, report in reports.items()
-    ]
+    {"bug": name, "laws that fail": len(report.failed),
+     "the first law that fails": report.failed[0].name if report.failed else "–"}
+    for name, report in reports.items()
 )  # fmt: skip
 
 # %% [markdown]

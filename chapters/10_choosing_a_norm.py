@@ -246,19 +246,17 @@ explains cancels, so fewer runs are enough. (For pairs, the table uses Student's
 
 # %%
 plots.table(
-    [
-        {"what": what, "value": value}
-        for what, value in {
-            "standard deviation of a run, pooled (nats)": f"{scatter.sd:.4f}",
-            f"share of a run's variance that the seed explains, {len(many)} recipes with {most} seeds": f"{shared:.0%}",
-            f"share of a run's variance that the seed explains, {len(of_seed)} methods with five seeds": f"{correlate_seeds(of_seed):.0%}",
-            "Pre-Norm's mean loss minus QK-Norm's (nats)": f"{ours.mean:.4f}",
-            "t of this difference": f"{ours.mean / ours.error:.1f}",
-            "uncertainty of this difference from tuning both learning rates (nats)": f"{ours.tuned:.4f}",
-            "runs per recipe to detect 0.005 nats": count_seeds(scatter.sd, 0.005),
-            "pairs of runs to detect 0.005 nats": count_seeds(scatter.sd, 0.005, shared=shared),
-        }.items()
-    ]
+    {"what": what, "value": value}
+    for what, value in {
+        "standard deviation of a run, pooled (nats)": f"{scatter.sd:.4f}",
+        f"share of a run's variance that the seed explains, {len(many)} recipes with {most} seeds": f"{shared:.0%}",
+        f"share of a run's variance that the seed explains, {len(of_seed)} methods with five seeds": f"{correlate_seeds(of_seed):.0%}",
+        "Pre-Norm's mean loss minus QK-Norm's (nats)": f"{ours.mean:.4f}",
+        "t of this difference": f"{ours.mean / ours.error:.1f}",
+        "uncertainty of this difference from tuning both learning rates (nats)": f"{ours.tuned:.4f}",
+        "runs per recipe to detect 0.005 nats": count_seeds(scatter.sd, 0.005),
+        "pairs of runs to detect 0.005 nats": count_seeds(scatter.sd, 0.005, shared=shared),
+    }.items()
 )
 
 # %% [markdown]
@@ -599,16 +597,14 @@ for lock in {lock.id: lock for lock in read_locks(project_root())}.values():
 
 # %%
 plots.table(
-    [
-        {"recipe": called[arm]}
-        | {
-            f"{on}, {split} loss": f"{fmean(ended):.3f} ± {np.std(ended, ddof=1):.3f}"
-            for on in ("S", "C")
-            for split in ("validation", "test")
-            if (ended := [*part.where(rung=on, stage="final").values(f"{split}.loss")])
-        }
-        for arm, part in climbed.where(arm=["lns", "qk", "hybrid", "pre", "post"]).by("arm").items()
-    ]
+    {"recipe": called[arm]}
+    | {
+        f"{on}, {split} loss": f"{fmean(ended):.3f} ± {np.std(ended, ddof=1):.3f}"
+        for on in ("S", "C")
+        for split in ("validation", "test")
+        if (ended := [*part.where(rung=on, stage="final").values(f"{split}.loss")])
+    }
+    for arm, part in climbed.where(arm=["lns", "qk", "hybrid", "pre", "post"]).by("arm").items()
 )
 
 # %% [markdown]
