@@ -21,11 +21,6 @@ class Device:
     matrix: float  # operations a second of bfloat16 matrix units
     vector: float  # operations a second of float32 outside them
 
-    @property
-    def ridge(self) -> float:
-        """Operations per byte above which matrix units, not memory, limit the speed."""
-        return self.matrix / self.bandwidth
-
 
 DEVICES = {
     "A100": Device(2.039e12, 312e12, 19.5e12),

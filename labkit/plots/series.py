@@ -73,14 +73,14 @@ def read_runs(series: Mapping[str, Sequence[Any]], what: str) -> dict[str, Rows]
     return arms
 
 
-def mean_and_half(values: Sequence[float], level: float = 0.95) -> tuple[float, float]:
-    """Return the mean and the half-width of its t interval, which is 0 for a single value."""
+def mean_and_half(values: Sequence[float]) -> tuple[float, float]:
+    """Return the mean and the half-width of its 95 % t interval, which is 0 for a single value."""
     if isinstance(values, Compared):
         return fmean(values), values.half
     kept = [v for v in values if isfinite(v)]
     if not kept:
         return nan, 0.0
-    low, high = t_interval(kept, level)
+    low, high = t_interval(kept)
     return (low + high) / 2, (high - low) / 2
 
 
