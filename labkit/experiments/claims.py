@@ -72,11 +72,11 @@ class Evidence:
     unit: str | None = None  # what the sample consists of, if not seeds or runs
     tolerance: float | None = None  # the allowed change of a later mean
 
-    def check(self, id: str) -> None:
-        """Refuse an invalid id, and numbers that are not evidence."""
+    def check(self, id: str) -> "Evidence":
+        """Refuse an invalid id, and numbers that are not evidence; return itself."""
         _check_id(id)
         if not isinstance(one := self.estimate, Seeds):
-            return
+            return self
         if not one.values or not all(map(math.isfinite, one.values)):
             pairs = zip(self.seeds, one.values, strict=True) if self.seeds else ()
             lost = ", ".join(str(seed) for seed, value in pairs if not math.isfinite(value))
@@ -98,6 +98,7 @@ class Evidence:
                 f"{one.values[0]:g}; measure it with several seeds or repetitions, give a count "
                 "if it counts runs, or declare it exact if it is algebra or counts what code does"
             )
+        return self
 
 
 class Claimable(ABC):
@@ -140,58 +141,48 @@ class Claimable(ABC):
             ValueError: an argument breaks one of these rules; the message names it.
             LockError: the claim differs from its lock.
         """
-        evidence = self.list_evidence(id)
-        evidence.check(id)
+        evidence = self.list_evidence(id).check(id)
         lock = None if evidence.kind == "exact" else find_lock(project_root(), id)
         if evidence.estimate is None and not evidence.rungs:
-            forecast = f" We give it {lock.probability:.0%}." if lock else ""
-            print(f"{id} waits for its runs. Asked: {sentence}{forecast}")
-            return None
+            return _say_waiting(id, sentence, lock)
         criterion, effect = read_effect(criterion)
         rule, kind = parse_criterion(criterion), evidence.kind
-        estimate, rungs, waits = _read_evidence(id, evidence, lock)
-        if lock is not None:
-            refuse_difference(lock, _list_asked(sentence, criterion, estimate))
-        reporting = choose_rung(rungs) if rungs else ""
-        numbers, trials = _split_beside(beside or {})
+        estimate, rungs, reporting, waits = _read_evidence(id, evidence, lock)
+        _check_lock(lock, sentence, criterion, estimate)
         _check_margin(id, rule, criterion, kind, effect, predicted)
         lacking = tuple(evidence.find_lacking(reporting))
-        judged = judge_claim(
-            rungs or estimate,
-            rule,
-            lacking=lacking,
-            waits=bool(waits),
-            inside=domain is None or domain.inside,
-        )
+        limits = {"waits": bool(waits), "inside": domain is None or domain.inside}
+        judged = judge_claim(rungs or estimate, rule, lacking=lacking, **limits)
         wording = found or sentence or ""
-        tolerance = evidence.tolerance
         made = Claim(
             id=id,
             said=sentence,
             wording=wording,
-            numbers=_collect_numbers(wording, estimate, numbers, reporting),
+            numbers=_collect_numbers(wording, estimate, beside or {}, reporting),
             estimate=estimate,
             source=source,
             criterion=criterion,
             kind=kind,
-            verdict=judged.verdict,
-            weak=judged.weak,
+            **judged._asdict(),
             published=published,
             domain=domain and asdict(domain),
             effect=effect,
             predicted=predicted,
             rungs=rungs,
             runs=None if evidence.live else _describe_runs(evidence, estimate),
-            only=judged.only,
             word=None if kind == "exact" or waits else _date_runs(evidence, lock, rungs, estimate),
             lock=lock and _sum_up_lock(lock, waits),
             lacking=lacking,
             unit=evidence.unit,
-            tried=_list_trials(trials, rungs, kind),
-            tolerance=_choose_tolerance(estimate) if tolerance is None else tolerance,
+            tried=_list_trials(beside or {}, rungs, kind),
+            tolerance=_choose_tolerance(evidence, estimate),
         )
-        _show_claim(made)
-        return made
+        return _show_claim(made)
+
+
+def _say_waiting(id: str, sentence: str | None, lock: Lock | None) -> None:
+    forecast = f" We give it {lock.probability:.0%}." if lock else ""
+    print(f"{id} waits for its runs. Asked: {sentence}{forecast}")
 
 
 def _describe_runs(evidence: Evidence, estimate: Estimate) -> dict[str, object]:
@@ -228,23 +219,24 @@ def collect_claims() -> Iterator[list[Claim]]:
         _collections.pop()
 
 
-def _show_claim(made: Claim) -> None:
+def _show_claim(made: Claim) -> Claim:
     for collection in _collections:
         collection.append(made)
     bundle = {"text/plain": str(made), "text/html": made.to_html(), CLAIM: made.to_dict()}
     publish_bundle(bundle, "claim", id=made.id)
+    return made
 
 
 def _read_evidence(
     id: str, evidence: Evidence, lock: Lock | None
-) -> tuple[Estimate, dict[str, Estimate], list[str]]:
-    """Return the judged estimate, those of all rungs, and what the lock waits for.
+) -> tuple[Estimate, dict[str, Estimate], str, list[str]]:
+    """Return the judged estimate, those of all rungs, its own rung, and what the lock waits for.
 
     A lock that waits for nothing is judged only on its own rungs.
     """
     paired = lock is not None and lock.paired
     if evidence.estimate is not None:
-        return _pair_seeds(id, evidence.estimate) if paired else evidence.estimate, {}, []
+        return _pair_seeds(id, evidence.estimate) if paired else evidence.estimate, {}, "", []
     rungs, waits = dict(evidence.rungs), list[str]()
     if lock is not None and not (waits := describe_waiting(lock, rungs)):
         rungs = {rung: one for rung, one in rungs.items() if rung in (lock.rungs or rungs)}
@@ -254,7 +246,8 @@ def _read_evidence(
             rung: one if waits and not has_pairs(one) else _pair_seeds(id, one)
             for rung, one in rungs.items()
         }
-    return rungs[choose_rung(rungs)], rungs, waits
+    reporting = choose_rung(rungs)
+    return rungs[reporting], rungs, reporting, waits
 
 
 def _pair_seeds(id: str, one: Estimate) -> Estimate:
@@ -300,8 +293,10 @@ def _count_seeds(estimate: Estimate) -> int | None:
             return len(estimate.values)
 
 
-def _choose_tolerance(estimate: Estimate) -> float:
+def _choose_tolerance(evidence: Evidence, estimate: Estimate) -> float:
     """Return how far a later mean may differ from this one."""
+    if evidence.tolerance is not None:
+        return evidence.tolerance
     low, high = estimate.compute_interval()
     return max(SHARE * abs(estimate.mean), (high - low) / 2)
 
@@ -312,23 +307,11 @@ def choose_rung(rungs: Mapping[str, Estimate]) -> str:
     return [*sizes][-1] if sizes else next(iter(directions))
 
 
-def _list_asked(said: str | None, criterion: str, estimate: Estimate) -> dict[str, object]:
-    """Return the fields of a claim to compare with its lock."""
-    asked: dict[str, object] = {"said": said, "criterion": criterion}
-    return asked | ({"arms": estimate.arms} if isinstance(estimate, Difference) else {})
-
-
-def _split_beside(
-    beside: Mapping[str, object],
-) -> tuple[dict[str, float | str], dict[str, str] | None]:
-    """Split `beside` into the numbers and words of a sentence, and the robustness checks."""
-    trials = {name: str(value) for name, value in beside.items() if name in TRIED}
-    numbers = {
-        name: value if isinstance(value, str) else _read_number(name, value)
-        for name, value in beside.items()
-        if name not in TRIED
-    }
-    return numbers, trials or None
+def _check_lock(lock: Lock | None, said: str | None, criterion: str, estimate: Estimate) -> None:
+    """Refuse a claim that differs from its lock."""
+    if lock is not None:
+        arms = {"arms": estimate.arms} if isinstance(estimate, Difference) else {}
+        refuse_difference(lock, {"said": said, "criterion": criterion, **arms})
 
 
 def _read_number(name: str, value: object) -> float:
@@ -346,14 +329,15 @@ def _read_number(name: str, value: object) -> float:
 
 
 def _list_trials(
-    tried: Mapping[str, str] | None, rungs: Mapping[str, Estimate], kind: str
+    beside: Mapping[str, object], rungs: Mapping[str, Estimate], kind: str
 ) -> dict[str, str]:
     """List the robustness checks of a finding, including those that its kind implies.
 
     If none are given, or the claim is exact, the card does not mention them.
     """
+    tried = {name: str(value) for name, value in beside.items() if name in TRIED}
     known = {}
-    if kind != "exact" and (tried is not None or rungs):
+    if kind != "exact" and (tried or rungs):
         if len(rungs) > 1:
             known["second value"] = f"on {' and '.join(rungs)}"
         if rungs and kind == "best":
@@ -362,7 +346,7 @@ def _list_trials(
             known["control"] = "tuned learning rates"
         if kind == "range":
             known["control"] = "all learning rates tried"
-    return known | dict(tried or {})
+    return known | tried
 
 
 def _sum_up_lock(lock: Lock, waits: Sequence[str]) -> Mapping[str, object]:
@@ -403,9 +387,14 @@ def _check_margin(
 
 
 def _collect_numbers(
-    statement: str, estimate: Estimate, more: Mapping[str, float | str], rung: str
+    statement: str, estimate: Estimate, beside: Mapping[str, object], rung: str
 ) -> dict[str, int | float | str]:
     """Return the numbers (or words) that the statement names."""
+    more = {
+        name: value if isinstance(value, str) else _read_number(name, value)
+        for name, value in beside.items()
+        if name not in TRIED
+    }
     low, high = estimate.compute_interval()
     known: dict[str, float | str] = {"mean": estimate.mean, "low": low, "high": high}
     side = "higher than" if estimate.mean < 0 else "lower than"
