@@ -27,28 +27,20 @@ class Place(NamedTuple):
     table: str  # the address of its CSV, from its page; empty where it shows no numbers
 
 
-class Numbering:
-    """Number a chapter's figures in the order in which they are shown."""
-
-    def __init__(self, chapter: str) -> None:
-        self.chapter, self.names = chapter, list[str]()
-
-    def take(self, output: Json) -> Place:
-        """Return the next place.
-
-        Raises:
-            Red: the chapter has a figure of that name.
-        """
-        name = read_name(output) or f"unnamed-{len(self.names) + 1}"
-        if name in self.names:
+def number_figures(chapter: str, notebook: Json) -> Iterator[Place]:
+    """Yield the places of a chapter's figures, in order; raise Red if two have one name."""
+    names: list[str] = []
+    for output in list_pictures(notebook):
+        name = read_name(output) or f"unnamed-{len(names) + 1}"
+        if name in names:
             raise Red(
-                f"a figure's name must be unique, but {self.chapter} has two figures {name!r}; "
+                f"a figure's name must be unique, but {chapter} has two figures {name!r}; "
                 "rename one: .named(…)"
             )
-        self.names.append(name)
-        number = f"{format_number(read_number(self.chapter))}.{len(self.names)}"
-        table = find_table(self.chapter, name) if TABLE in output["data"] else ""
-        return Place(number, f"figure-{name}", table)
+        names.append(name)
+        table = f"{FOLDER}/{chapter}/{name}.csv" if TABLE in output["data"] else ""
+        number = f"{format_number(read_number(chapter))}.{len(names)}"
+        yield Place(number, f"figure-{name}", table)
 
 
 def is_picture(output: Json) -> bool:
@@ -61,11 +53,6 @@ def read_name(output: Json) -> str:
     return output["metadata"]["labkit"].get("name", "")
 
 
-def find_table(chapter: str, name: str) -> str:
-    """Return the path of a figure's table."""
-    return f"{FOLDER}/{chapter}/{name}.csv"
-
-
 def list_pictures(notebook: Json) -> list[Json]:
     """List the outputs of a notebook that are figures or sliders."""
     outputs = (output for cell in notebook["cells"] for output in cell.get("outputs", []))
@@ -74,10 +61,10 @@ def list_pictures(notebook: Json) -> list[Json]:
 
 def list_tables(chapter: str, notebook: Json) -> Iterator[tuple[str, bytes]]:
     """Yield path and content of each figure's table; a byte order mark identifies it as UTF-8."""
-    numbering = Numbering(chapter)
-    for output in list_pictures(notebook):
-        if table := numbering.take(output).table:
-            yield table, join_text(output["data"][TABLE]).encode("utf-8-sig")
+    places = number_figures(chapter, notebook)
+    for output, place in zip(list_pictures(notebook), places, strict=True):
+        if place.table:
+            yield place.table, join_text(output["data"][TABLE]).encode("utf-8-sig")
 
 
 def own_ids(markup: str, anchor: str) -> str:

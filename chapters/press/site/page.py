@@ -19,7 +19,7 @@ from press.book.facts import Json, join_text, output_kind, provenance_line
 from press.book.folds import Folder, merge_folds, only_closes
 from press.site.claim_cards import draw_in_chapter
 from press.site.exercises import place_boxes
-from press.site.figures import Numbering, Place, is_picture, own_ids
+from press.site.figures import Place, is_picture, number_figures, own_ids
 from press.site.predictions import draw_questions
 
 FIGURE = "labkit-figure"  # the tag of a cell of the page that shows one
@@ -67,16 +67,17 @@ def build_page(
     `launch` has links that open it where it runs.
     """
     cells: list[Json] = []
-    folder, numbering, questions = Folder(), Numbering(name), count(1)
-    for cell in place_boxes(notebook["cells"], launch):
-        tags = set(cell.get("metadata", {}).get("tags", []))
-        if tags & HIDDEN_TAGS:
-            continue
+    visible = [cell for cell in notebook["cells"] if not HIDDEN_TAGS & read_tags(cell)]
+    places = number_figures(name, {"cells": visible})
+    folder, questions = Folder(), count(1)
+    for cell in place_boxes(visible, launch):
         if cell["cell_type"] == "code":
             if only_closes(join_text(cell["source"])):
                 continue
-            shown = list(code_cells(cell, build or {}, folder.must_fold(cell), numbering))
-            cells += fold_cells(shown, f"{cell['id']}-fold") if "solution" in tags else shown
+            shown = list(code_cells(cell, build or {}, folder.must_fold(cell), places))
+            if "solution" in read_tags(cell):
+                shown = fold_cells(shown, f"{cell['id']}-fold")
+            cells += shown
         else:
             source = join_text(cell["source"])
             folder.read_heading(source)
@@ -89,8 +90,13 @@ def build_page(
     return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
 
+def read_tags(cell: Json) -> set[str]:
+    """Read the tags of a cell."""
+    return set(cell.get("metadata", {}).get("tags", []))
+
+
 def code_cells(
-    cell: Json, build: Mapping[str, Any], fold: bool, numbering: Numbering
+    cell: Json, build: Mapping[str, Any], fold: bool, places: Iterator[Place]
 ) -> Iterator[Json]:
     """Split a cell at its figures, which become Markdown between its outputs.
 
@@ -113,7 +119,7 @@ def code_cells(
         # MyST-NB skips a cell without source, outputs and all.
         part = {**code, "id": f"{cell['id']}-{number}", "source": "# output", "outputs": group}
         if group and is_picture(group[0]):
-            source = draw_figure(group[0], build, numbering.take(group[0]))
+            source = draw_figure(group[0], build, next(places))
             figure = {"source": source, "metadata": {"tags": [FIGURE]}}
             below.append({"cell_type": "markdown", "id": part["id"], **figure})
         elif group:
