@@ -7,10 +7,10 @@ from typing import Annotated
 
 from typer import Argument, Option, Typer
 
+from press import control_groups
 from press.book.files import Red
 from press.commands import scores
 from press.commands.options import Homework, sources
-from press.control_groups import find_problem
 from press.homework.grading.collect import collect_inbox
 from press.homework.grading.file_owner import is_id, read_class
 from press.homework.private import find_private_file, load_private, match_names
@@ -113,7 +113,7 @@ def grade_submissions(
     if done.missing:
         print(f"nothing handed in: {', '.join(done.missing)}")
     scores.say_scores(done.results)
-    cap = "its address space alone" if find_problem() else "a control group"
+    cap = "its address space alone" if control_groups.find_problem() else "a control group"
     print(
         f"{len(done.graded)} graded, {len(done.kept)} kept; in {done.folder}; "
         f"the memory of a worker capped by {cap}"
