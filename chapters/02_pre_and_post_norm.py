@@ -590,18 +590,13 @@ The gradient falls about as the theorem says, and without the final norm it does
 
 
 # %%
-def last_gradient(record, step):
-    """Gradient of the last block's last matrix."""
-    return record.probes["gradient-by-steps"][step][-1]
-
-
 def compare_at_zero(measure, **at):
     """Divide a measure of Post-Norm's runs by that of Pre-Norm's, seed by seed."""
     return arms["Post-Norm"].measure(measure, **at) / arms["Pre-Norm"].measure(measure, **at)
 
 
 # %%
-compare_at_zero(last_gradient, at=0).claim(
+compare_at_zero(lambda record, step: record.probes["gradient-by-steps"][step][-1], at=0).claim(
     "02-last-gradients-begin-alike",
     "< 1.5",
     "In the setting in which Post-Norm fails, the gradient of Post-Norm's last block at step 0 is less than one and a half times that of Pre-Norm's last block.",
@@ -961,12 +956,7 @@ We draw each next character from the model's probabilities, always with the same
 
 # %%
 compare_texts(
-    lab,
-    rung,
-    {
-        "Pre-Norm at 0.01": ("pre", 0.01),
-        "Post-Norm at 0.0316": ("post", 0.0316),
-    },
+    lab, rung, {"Pre-Norm at 0.01": ("pre", 0.01), "Post-Norm at 0.0316": ("post", 0.0316)}
 )
 
 # %%
