@@ -42,7 +42,6 @@ seed = 0
 
 # %%
 from dataclasses import replace
-from functools import partial
 from statistics import fmean
 
 import numpy as np
@@ -181,11 +180,10 @@ for _ in range(60):
     power(tokens)
 
 # %%
-in_training = partial(batch_norm, training=True)
 v, phi = (of.min().item() for of in (batch_in_use.running_var, power.running_square))
 maps = {  # each with a bound of its slope
     "no norm": (lambda x: x, "derivative", 1.0),
-    "BatchNorm in training": (in_training, "1/√ε", 1e-5**-0.5),
+    "BatchNorm in training": (lambda x: batch_norm(x, training=True), "1/√ε", 1e-5**-0.5),
     "BatchNorm in evaluation": (batch_in_use.eval(), "1/√(v + ε)", (v + 1e-5) ** -0.5),
     "PowerNorm in evaluation": (power.eval(), "1/√(ε(φ + ε))", (1e-5 * (phi + 1e-5)) ** -0.5),
     "LayerNorm": (layer_norm, "1/√ε", 1e-5**-0.5),
@@ -261,6 +259,7 @@ for an almost constant token, and RMSNorm's slope does so for a token near zero 
 """
 
 # %%
+in_training = maps["BatchNorm in training"][0]
 padded = torch.cat([tokens, torch.zeros(16, 8).double()])
 
 
