@@ -89,7 +89,7 @@ base = Run(
 post, pre = {"model.recipe": "post"}, {"model.recipe": "pre"}
 with_warmup = {**post, "train.warmup": sizes.warmup}
 trio = {"Post-Norm": post, "with warm-up": with_warmup, "Pre-Norm": pre}
-watched = lab.run(Experiment(base, {"arm": trio, "seed": sizes.seeds}))
+watched = lab.run(Experiment(base, {"arm": trio, "seed": sizes.seeds}))  # reads recorded runs
 arms = watched.by("arm")
 unigram_loss = ngram_loss(base.data, 1)  # nats: what letter frequencies alone reach
 climbers = {
@@ -1004,11 +1004,11 @@ We tune the learning rate of each placement with three seeds, and compare the te
 """
 
 # %%
-post_over_pre = ladder.improvement(climbed, "post")
+post_over_pre = ladder.improvement(climbed, "post")  # Pre-Norm's loss minus Post-Norm's
 small = ladder.improvement(climbed, "pre", over="post")[rung]
 post_over_pre.claim(
     "02-each-at-its-own-rate-they-tie",
-    "in [-0.02, 0.02] of 0.8",  # nats: what a stuck run costs
+    "in [-0.02, 0.02] of 0.8",  # nats: what being stuck costs after 150 steps
     "Each at its own rate, the two placements end within 0.02 nats of each other.",
     found="At size {rung}, with tuned learning rates, Post-Norm's test loss is {apart:.4f} nats {side} Pre-Norm's. At the smallest size, the difference (Post-Norm's loss minus Pre-Norm's) is {small:+.4f} nats [{small_low:+.4f}, {small_high:+.4f}]. For comparison, removing attention raises Pre-Norm's loss by {worth:.2f} nats.",
     source="this book; Nguyen & Salazar 2019, arXiv 1910.05895, report Post-Norm ahead (WMT14 En–De)",
@@ -1031,7 +1031,7 @@ Is it still a tie in deeper models? The identity path is a product over all subl
 """
 
 # %%
-post_over_pre.claim(
+post_over_pre.only("D").claim(
     "02-post-behind-at-twelve-blocks",
     "< 0",
     "At twelve blocks, each at its own rate, Post-Norm ends above Pre-Norm.",
@@ -1070,7 +1070,7 @@ LATE = {
 }
 
 
-def save(blocks):
+def compare_cuts(blocks):
     """How much less leaving out one of these blocks costs Pre-Norm than Post-Norm, on average."""
 
     def average_cost(record):
@@ -1095,8 +1095,8 @@ plots.by_depth(
 ).named("price-of-a-block")
 
 # %%
-whole = save(LATE["all blocks"])[top].mean
-save(LATE["second half without the last"]).claim(
+whole = compare_cuts(LATE["all blocks"])[top].mean
+compare_cuts(LATE["second half without the last"]).claim(
     "02-late-pre-blocks-are-cheaper-to-remove",
     "> 0",
     "Leaving out a late block of a trained model raises Pre-Norm's loss less than Post-Norm's.",
@@ -1429,7 +1429,7 @@ r"""
 plots.table(
     {
         "blocks": name,
-        **{f"size or variant {rung}": f"{gap:+z.3f}" for rung, gap in save(blocks).items()},
+        **{f"size or variant {rung}": f"{gap:+z.3f}" for rung, gap in compare_cuts(blocks).items()},
     }
     for name, blocks in LATE.items()
 )
