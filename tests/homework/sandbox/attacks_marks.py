@@ -88,6 +88,10 @@ MARKS = {
         "a forged failure": send(
             'frame(b\'{"head": {"id": 2, "failure": "full marks"}}\')'
         ),
+        "a failure that is no text": send('frame(b\'{"head": {"id": 2, "failure": ["raised"]}}\')'),
+        "a failure that is no text, while importing": (
+            _FRAME + "os.write(3, frame(b'{\"head\": {\"id\": 1, \"failure\": [1]}}'))\n" + _WRONG
+        ),
         "a header of 4 GB": send("frame(b'', header=2**32 - 1)"),
         "a body without an end": send("frame(b'', length=2**63)"),
         "JSON without a bottom": send("frame(b'[' * (1 << 20))"),

@@ -154,7 +154,7 @@ class Worker:
             failure, detail = head.get("failure"), head.get("detail", "")
             if head.get("id") != self._number or type(detail) is not str:
                 raise wire.Refused("the worker must reply with a valid message, but did not")
-            if failure and failure not in FAILURES:
+            if failure and (type(failure) is not str or failure not in FAILURES):
                 raise wire.Refused("the worker must reply with a valid message, but did not")
         except Slow:
             return self._end("slow", f"no answer within {limits.seconds:g} s")
