@@ -3,6 +3,7 @@
 import builtins
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -33,8 +34,15 @@ class Found(importlib.abc.MetaPathFinder):
         """Find a top-level package or module; leave submodules to Python."""
         if path is not None or fullname not in self.found:
             return None
-        above = os.path.dirname(self.found[fullname])
-        return importlib.machinery.PathFinder.find_spec(fullname, [above])
+        return _make_spec(fullname, self.found[fullname])
+
+
+def _make_spec(name: str, place: str) -> importlib.machinery.ModuleSpec | None:
+    if not os.path.isdir(place):
+        return importlib.util.spec_from_file_location(name, place)
+    return importlib.util.spec_from_file_location(
+        name, os.path.join(place, "__init__.py"), submodule_search_locations=[place]
+    )
 
 
 def install_finder(found: dict[str, str]) -> None:
