@@ -55,7 +55,8 @@ def run_private_test(
             for each in traceback.extract_tb(error.__traceback__)
             if each.filename == file
         ]
-        place = f", at {source.splitlines()[lines[-1] - 1].strip()!r}" if lines else ""
+        written = source.split("\n")  # as Python counts lines
+        place = f", at {written[lines[-1] - 1].strip()!r}" if lines else ""
         # Its text may hold what a student's code returned.
         what = clean_text(f"{type(error).__name__}: {error}")
         raise Faulty(
