@@ -72,7 +72,7 @@ CASE = """        Case(
 TESTS = (
     "cases.py", "each.py", "norm_formulas.py", "conftest.py", "convert_models.py", "*peers*.py",
     "test_norms*.py", "test_own_norm.py", "test_convert.py", "test_convert_contents.py",
-    "test_model.py",
+    "test_model.py", "variants*.py",
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ starts worker processes starts none here, but for one test.
 
 import json
 import os
+import re
 from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import replace
@@ -25,7 +26,6 @@ from press.book import chapters, state
 from press.book.declared import list_excesses, sum_costs
 from press.book.job import Job
 from press.book.percent import cells_of
-from press.site.outline import read_memory
 
 GIB = 2**30
 GPU = "a GPU"
@@ -313,8 +313,8 @@ def test_the_build_reads_the_summary_and_goes_red(tmp_path, capsys):
     "chapter", chapters.find_chapters(REPOSITORY), ids=lambda chapter: chapter.name
 )
 def test_every_chapter_declares_its_memory_and_gives_it_back(chapter):
-    cells = cells_of(chapter.source.read_text(encoding="utf-8"))
-    code = [cell.source for cell in cells if cell.kind == "code"]
-    found = memory.read_declared_memory(read_memory(code))
+    source = chapter.source.read_text(encoding="utf-8")
+    cells = cells_of(source)
+    found = memory.read_declared_memory(json.loads(re.findall(r"memory=(\{.+?\})", source)[0]))
     assert 2**28 < found["kernel"] < 4 * GIB and 2**28 < found["run"] < 4 * GIB
     assert cells[-1].kind == "code" and cells[-1].source.startswith("lab.close()")

@@ -40,7 +40,7 @@ MARKUP = re.compile(r"\{[\w:.-]+\}`[^`]*`|(?m:^(?:`{3,}|:{3,})\{[\w:.-]+\})")
 PLACED = re.compile(rf"\[\[{NUMBER}(?:[#!.~][^\]]+)?(?:\|[^\]]+)?\]\]")
 TIME = re.compile(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d")
 PROOF = re.compile(r"\b(prove|proof|show that)\b", re.I)
-MEMORY = re.compile(r'\bmemory=\{"kernel": "\w+", "run": "\w+"\}')
+MEMORY = re.compile(r'\bmemory=\{"kernel": "[\w.]+", "run": "[\w.]+"\}')
 SLIDER = re.compile(r"\bplots\.explore\(")
 
 
