@@ -357,8 +357,9 @@ def shift(up_by):
 
 def test_one_scatter_for_all_tells_more_apart_than_pairs_of_few_and_tuning_takes_some_back():
     found = shift(lambda arm, seed: LEVEL[arm] + 0.0005 * math.sin(seed * len(arm)))
-    of_board, without_tuning, _, _ = ladder.count_told_apart(found, "S", [*LEVEL]).values()
-    assert without_tuning >= of_board >= 4
+    counted = ladder.count_told_apart(found, "S", [*LEVEL])
+    without_tuning = counted["the same test without the uncertainty from tuning"]
+    assert without_tuning >= counted["the board's test"] >= 4
     pairs = compare_all(found, "S", ["pre", "qk"])
     assert list(pairs) == [("pre", "qk")] and pairs["pre", "qk"].mean < -0.02, "of its first"
     assert ladder.compare_orders(found.where(arm="pre"), "S", "M").pairs == 0
@@ -372,8 +373,9 @@ def test_pairs_are_of_one_seed():
             LEVEL[arm] / 10 + 0.1 * math.sin(9 * seed) + 1e-4 * math.sin(7 * seed * len(arm))
         )
     )
-    *_, welch, paired = ladder.count_told_apart(found, "S", [*LEVEL]).values()
-    assert paired >= 5 and welch == 0, "a seed weighs ten times an arm"
+    counted = ladder.count_told_apart(found, "S", [*LEVEL])
+    assert counted["a paired test with five seeds"] >= 5, "a seed weighs ten times an arm"
+    assert counted["Welch's test"] == 0
 
 
 # -- the verdict by rung ----------------------------------------------------------------------
