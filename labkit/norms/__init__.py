@@ -83,10 +83,8 @@ class Facts:
     # Scope of one token's result, on the last axis: the token, its sample, or the batch.
     scope: Literal["token", "sample", "batch"] = "token"
     first_values: tuple[str, ...] = ()  # the options that only set a parameter's initial value
-    # An eps keeps its meaning in a norm with the same place.
-    eps_place: Literal["inside the root", "added to the deviation", "least length"] = (
-        "inside the root"
-    )
+    # Or "added to the deviation", "least length": an eps keeps its meaning where it stands alike.
+    eps_place: str = "inside the root"
     same_as: str | None = None  # the norm that it equals except for eps, rounding and gain
     start: float = 1.0  # the `weight` for a gain of 1
 
