@@ -67,6 +67,7 @@ class Doubled(nn.LayerNorm):
 STUBBORN = {
     "gate": (Gated, "rms", "more than one input \\(gate\\)"),
     "unknown formula": (OwnNorm, "rms", "no formula known here"),
+    "unknown formula of one number": (lambda: OwnNorm(1), "rms", "no formula known here"),
     "failing": (failing, "rms", "fails on a trial row"),
     "hook": (hooked, "rms", "has forward hooks, which would be lost"),
     "parametrized": (parametrized, "rms", "parametrized"),

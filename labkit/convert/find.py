@@ -1,4 +1,4 @@
-"""Find the norms of a model, their positions, and reasons against a swap."""
+"""Find the norms of a model, their positions and reasons against a swap, and put others there."""
 
 import inspect
 from collections import Counter

@@ -210,7 +210,9 @@ def _fit_formula(
 ) -> Reading | None:
     names: list[str | None] = [*drawn, None, None]
     by_name = {name: value.double() for name, value in drawn.items()}
-    for key, eps in itertools.product(FORMULAS, eps_tried):
+    # The deviation of a single number is 0, and annotated_layer_norm refuses it.
+    keys = FORMULAS if x.shape[-1] > 1 else ("rms", "rms-outside")
+    for key, eps in itertools.product(keys, eps_tried):
         standard = FORMULAS[key](x, eps=eps)
         for gain, shift in itertools.permutations(names, 2):
             if {gain, shift} - {None} != set(drawn):
