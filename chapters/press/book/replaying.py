@@ -53,7 +53,8 @@ def replay_runs(
             why = f"{_name_design(found.run)}: {found}"
             print(f"    {number} of {len(tasks)}: {why}", flush=True)
             shares = workloads | ends
-            whys |= dict.fromkeys(shares[_name_what_differs(found)], why)
+            for key in shares[_name_what_differs(found)]:
+                whys[key] = max(whys[key], why)  # the same one, whichever replay ends first
     print(f"replays: done in {time.monotonic() - began:.0f} s", flush=True)
     return whys
 
@@ -131,8 +132,12 @@ def _run_replays(tasks: list[Task]) -> Iterator[Replay]:
     with ProcessPoolExecutor(
         workers, mp_context=get_context("spawn"), initializer=end_with, initargs=(os.getpid(),)
     ) as pool:
-        for done in as_completed([pool.submit(_run_replay, task) for task in tasks]):
-            yield done.result()
+        futures = [pool.submit(_run_replay, task) for task in tasks]
+        try:
+            for done in as_completed(futures):
+                yield done.result()
+        finally:  # after an error or Ctrl-C no other replay begins
+            pool.shutdown(cancel_futures=True)
 
 
 def _run_replay(task: Task) -> Replay:
