@@ -44,7 +44,7 @@ def read_roster(path: Path) -> tuple[Student, ...]:
     if columns.count("id") != 1:
         raise ValueError(
             f"a roster must have exactly one column `id`, as in id,name,email, but {path} begins "
-            f"with {','.join(rows.fieldnames or ())!r}"
+            f"with {rows.reader.dialect.delimiter.join(rows.fieldnames or ())!r}"
         )
     rows.fieldnames = columns
     found: list[Student] = []

@@ -8,9 +8,9 @@ class Limits:
     """What one worker may use; sizes are bytes.
 
     `seconds` is per call, and for the definitions to run; `together` is for all calls of a worker,
-    so that slow calls cannot add up; `memory` is the worker's own, beyond
-    what it shares with the zygote; `processes` counts its threads (it may start no process);
-    `file` caps its temporary folder and each file in it; `reply` caps one answer on the wire.
+    so that slow calls cannot add up; `memory` is the worker's own, beyond what it shares with the
+    zygote; `processes` counts its threads (it may start no process); `file` caps its temporary
+    folder and each file in it; `reply` caps one answer on the wire.
     """
 
     seconds: float = 5.0

@@ -94,7 +94,7 @@ class Sandbox:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         said = tempfile.TemporaryFile()  # noqa: SIM115 - the zygote's output outlives this call
         more = bubblewrap.show([str(_INSIDE)]) + bubblewrap.show([self._homes], writable=True)
-        # No capabilities, and no new privileges, which bubblewrap takes unasked.
+        # No capabilities; bubblewrap always sets no_new_privs.
         walls = [bubblewrap.find_program(), "--unshare-all", "--cap-drop", "ALL"]
         walls += self._view.build_arguments(*more)
         python = [os.path.realpath(sys.executable), "-S", "-s", "-P", "-c", _START]

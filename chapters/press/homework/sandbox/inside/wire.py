@@ -130,7 +130,7 @@ def read_sizes(start: bytes, cap: int) -> tuple[int, int]:
 
 
 def receive(read: Callable[[int], bytes], cap: int) -> tuple[dict, Any]:
-    """Read one message with a function that reads so many bytes; raise Refused as its parts do."""
+    """Read one message; `read(n)` returns n bytes. Raise Refused if it is invalid or too large."""
     header, body = read_sizes(read(HEAD.size), cap)
     return read_message(read(header), read(body))
 
