@@ -107,7 +107,7 @@ FADING = ("sandwich", "peri", "output", "olmo2", "gemma2", "gemma3", "normformer
 
 
 def look(arm, probe, on=rung):
-    """Average a probe's numbers over the runs of an arm that report on a rung."""
+    """Average a probe's numbers (a path) over the runs of an arm that report on a rung."""
     return np.mean(looked[on][arm].values(probe), axis=0)
 
 

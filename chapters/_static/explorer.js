@@ -8,7 +8,7 @@
 
 (() => {
   const HOME = `${(document.currentScript?.src ?? "").replace(/[^/]*$/, "")}blocks/`;
-  const given = new Map(); // by name: what a script of data held
+  const given = new Map(); // the data, by name
 
   window.labkitBlocks = (name, content) => given.set(name, content);
 

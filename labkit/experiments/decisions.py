@@ -31,7 +31,7 @@ CITATION = re.compile(r"\[(?P<text>.+ \(\d{4}\))\]\((?P<url>https?://\S+)\)")
 
 
 Cited = dict[str, str]  # one line of data/decisions.csv, by column
-Rows = dict[tuple[str, str], list[Cited]]  # of a table, by situation and choice
+Rows = dict[tuple[str, str], list[Cited]]  # the lines of a table, by situation and choice
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,10 @@ class Results:
         )
 
     def best(self, label: str, by: str | Callable[[Record], float] = "validation.loss") -> Any:
-        """Return the value of a label whose runs have the lowest mean; diverged runs are worst."""
+        """Return the value of a label whose runs have the lowest mean; diverged runs are worst.
+
+        Runs of the ladder must have one model size.
+        """
         means = {value: of.mean for value, of in self.measure_by(by, label).items()}
         return min(means, key=lambda value: (math.isnan(means[value]), means[value]))
 

@@ -224,7 +224,7 @@ def read_wordings(root: Path) -> dict[str, str]:
 
 
 def read_column(root: Path, name: str, key: str, column: str) -> dict[str, str]:
-    """Read a column of a table in data/locks by another one; empty if there is no such table."""
+    """Map one column of a table in data/locks to another; empty if there is no such table."""
     path = Path(root) / "data" / "locks" / name
     return _parse_column(path, path.stat().st_mtime_ns, key, column) if path.is_file() else {}
 

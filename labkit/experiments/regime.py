@@ -20,7 +20,7 @@ from labkit.corpora import Text
 from labkit.experiments.experiment import Results
 from labkit.experiments.run import Run
 
-Losses = Iterable[float | None]  # one a seed; None: the run diverged
+Losses = Iterable[float | None]  # one per seed; None or NaN: the run diverged
 YOUNG = "too young to rank: "
 PART, TIMES = 0.3, 10  # benefit of attention in nats, or as a multiple of the claimed difference
 UPDATES, WARMUP = 2000, 0.1

@@ -52,6 +52,9 @@ def fold_prenorms(model: nn.Module) -> nn.Module:
 
     The final norm is folded into the output, even across a mean over positions: the mean of affine
     images is the affine image of the mean.
+
+    Raises:
+        TypeError: a norm cannot be folded, or a map that reads it is no plain nn.Linear.
     """
     folded, pairs = deepcopy(model).eval(), {"final_norm": ["output"]}
     for name, _ in folded.get_submodule("blocks").named_children():

@@ -86,7 +86,7 @@ class Given:
 
 
 def leave_one_out(values: tuple[float, ...]) -> list[tuple[float, ...]]:
-    """List the values with one left out, for each; empty for one or two values."""
+    """List, for each value, the others; empty for one or two values."""
     few = len(values) < 3
     return [] if few else [(*values[:i], *values[i + 1 :]) for i in range(len(values))]
 

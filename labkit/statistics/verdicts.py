@@ -119,8 +119,8 @@ def judge_claim(
 ) -> Judgement:
     """Judge the result of a claim: an estimate, or one for each rung of the ladder.
 
-    There is no verdict if its preregistered runs are missing (`waits`), or if they are not `inside`
-    the domain of the source's statement.
+    There is no verdict if its preregistered runs are missing (`waits`), or if our runs are outside
+    the domain of the source's statement (`inside=False`).
     """
     if waits:
         return Judgement("waits")

@@ -23,7 +23,7 @@ RUNG = "S"  # of the cover's map
 
 
 def list_files(root: Path) -> Iterator[tuple[str, Path, str | None]]:
-    """Yield name, path and text of each file, and of the cover's; one too many has no text."""
+    """Yield name, path and text of each file; the text is None if there should be no such file."""
     made, folder = build_files(root), root / FOLDER
     for name in sorted({*made, *(path.name for path in folder.glob("*.json"))}):
         yield f"the block explorer's {name}", folder / name, made.get(name)

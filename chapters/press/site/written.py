@@ -94,7 +94,7 @@ def write_all(root: Path, *, check: bool) -> list[str]:
 
 
 def update_file(path: Path, text: str | None, *, check: bool = False) -> bool:
-    """Give a file its text, or remove it; return whether it had another. `check` writes nothing."""
+    """Give a file its text, or remove it; return whether it changed. `check` writes nothing."""
     stale = text != (path.read_text(encoding="utf-8") if path.is_file() else None)
     if stale and not check and text is None:
         path.unlink()

@@ -222,9 +222,10 @@ def table(found: Results) -> list[dict[str, Any]]:
 
     A size has columns if two of the arms were evaluated on it, a variant only those of test loss
     and improvement; empty columns are left out. `improvement` is the test loss of `pre` minus the
-    arm's, with its interval. `sensitivity` is that to the learning rate: the mean over the coarse
-    rates of the validation loss minus the best one, with losses capped at the unigram baseline
-    (Wortsman et al. 2023, arXiv 2309.14322), averaged over the seeds that tried these rates.
+    arm's, with its interval. `sensitivity` is the learning-rate sensitivity: the mean over the
+    coarse rates of the validation loss minus the best one, with losses capped at the unigram
+    baseline (Wortsman et al. 2023, arXiv 2309.14322), averaged over the seeds that tried these
+    rates.
     """
     arms = found.by("arm")
     scatters = {

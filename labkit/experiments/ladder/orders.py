@@ -71,7 +71,7 @@ def compare_orders(found: Results, one: str, other: str) -> Agreement:
 
 
 def compare_all(found: Results, rung: str, arms: Sequence[str]) -> dict[Pair, Difference]:
-    """Compare every pair of arms on a rung, each with the runs of these two alone."""
+    """Compare every pair of arms on a rung, with one standard deviation pooled over all arms."""
     rows = {arm: found.where(rung=rung, arm=arm).rows for arm in arms}
     scatters = {rung: measure_scatter(found, rung)} if arms else {}
     return {
@@ -93,9 +93,10 @@ def list_told_apart(pairs: Mapping[Pair, Difference]) -> list[Pair]:
 def count_told_apart(found: Results, rung: str, arms: list[str]) -> dict[str, int]:
     """Count the significantly different pairs by each of four tests.
 
-    The board's test has one standard deviation for all arms and the uncertainty from tuning;
-    Welch's has two samples with separate ones. The paired test compares each pair by seed, on the
-    five seeds of the first look, if all arms have them.
+    The board's test has one standard deviation for all arms and the uncertainty from tuning; the
+    second leaves this uncertainty out; Welch's test has a standard deviation for each arm. The
+    paired test compares each pair by seed, on the five seeds of the first look, and is left out
+    unless all arms have them.
     """
     from scipy.stats import ttest_ind, ttest_rel
 

@@ -73,7 +73,7 @@ def read_results(
 def read_test_losses(
     found: Results, stage: str = "final"
 ) -> dict[tuple[str, str], dict[int, float]]:
-    """Return the test losses of each (rung, arm) by seed, without diverged runs."""
+    """Return a stage's test losses by (rung, arm) and by seed, without diverged runs."""
     losses: dict[tuple[str, str], dict[int, float]] = {}
     for labels, record in found:
         if labels["stage"] == stage and record.diverged_at is None:
