@@ -362,6 +362,8 @@ def test_one_scatter_for_all_tells_more_apart_than_pairs_of_few_and_tuning_takes
     assert without_tuning >= counted["the board's test"] >= 4
     pairs = compare_all(found, "S", ["pre", "qk"])
     assert list(pairs) == [("pre", "qk")] and pairs["pre", "qk"].mean < -0.02, "of its first"
+    whole = ladder.improvement(found, "pre", over="qk")["S"]
+    assert pairs["pre", "qk"].compute_interval() == whole.compute_interval(), "one for all arms"
     assert ladder.compare_orders(found.where(arm="pre"), "S", "M").pairs == 0
     both = ladder.compare_orders(results("S", "M"), "S", "M")
     assert both.pairs == 1, "a model without attention is no method"

@@ -9,7 +9,7 @@ import labkit
 from labkit.statistics.criteria import parse_criterion
 from labkit.statistics.proportions import Proportion, proportion
 from labkit.statistics.seeds import Seeds
-from labkit.statistics.verdicts import is_weak, is_weak_on_rungs, judge_estimate
+from labkit.statistics.verdicts import is_weak, is_weak_on_rungs, judge_claim, judge_estimate
 
 
 @pytest.mark.parametrize("criterion", ["0", "> zero", "=> 1", "in [2, 1]", "> 0 or so", ""])
@@ -56,6 +56,12 @@ def test_two_proportions_are_told_apart_by_fisher_s_test():
         judge_estimate(gap, parse_criterion("> 0.5"))
     low, high = (Proportion(5, 5) - Proportion(0, 5)).compute_interval()
     assert 0 < low < 0.3 and high == pytest.approx(1)
+
+
+def test_a_claim_that_lacks_something_is_not_weak():
+    one, rule = Seeds((1.0, 1.1, 1.2, 3.0)), parse_criterion("> 0.0001")
+    found = [judge_claim(one, rule, lacking=lacking).weak for lacking in ((), ("seeds",))]
+    assert found == [True, False]
 
 
 def test_there_is_one_of_each():
