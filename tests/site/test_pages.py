@@ -54,6 +54,24 @@ def test_every_picture_has_words_and_every_figure_its_origin(page: Page, chapter
         assert page.locator(".bd-article img").evaluate_all(broken) == []
 
 
+def test_a_line_of_text_has_as_many_letters_as_in_a_book(page: Page, chapters: list[str]):
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(chapters[3])
+    counted = page.evaluate("""() => [...document.querySelectorAll('.bd-article section > p')]
+        .filter(p => !p.querySelector('mjx-container')).map(p => {
+            const range = document.createRange(), lines = {};
+            const texts = document.createTreeWalker(p, NodeFilter.SHOW_TEXT);
+            for (let text; (text = texts.nextNode()); )
+                for (let at = 0; at < text.length; at++) {
+                    range.setStart(text, at); range.setEnd(text, at + 1);
+                    const line = Math.round(range.getBoundingClientRect().bottom / 10);
+                    lines[line] = (lines[line] || 0) + 1;
+                }
+            return Object.values(lines).slice(0, -1);
+        }).flat()""")
+    assert 66 <= sorted(counted)[len(counted) // 2] <= 80
+
+
 def test_the_first_figure_is_whole_on_the_first_screen(page: Page, chapters: list[str]):
     page.set_viewport_size({"width": 1440, "height": 900})
     for name in chapters:
