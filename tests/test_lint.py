@@ -423,7 +423,8 @@ def test_a_shelf_has_as_few_words_as_one_looks_up():
         ((2500, 10, 6, 150, 300), ""),
         ((2500, 10, 4, 150, 300), "has 4 figures, 1 fewer than the 5 that a chapter has"),
         (
-            (2500, 16, 8, 170, 400),
+            (4601, 16, 8, 170, 400),
+            "has 4601 words, 1 more than the 4600 of a chapter's budget; "
             "has 16 cards of findings, 1 more than the 15 of a chapter's budget; "
             "has 8 figures, 1 more than the 7 of a chapter's budget; "
             "has 170 open lines of code, 20 more than the 150 of a chapter's budget; "

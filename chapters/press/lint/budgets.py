@@ -1,7 +1,7 @@
 """Limits on what a page may demand of its reader at once.
 
-A chapter's words have no limit, its parts do. A shelf of the cabinet is for looking up: its words
-have one, too. The block explorer counts as no figure: it is one and the same wherever it stands.
+A shelf of the cabinet is for looking up, so it may have more figures and open code. The block
+explorer counts as no figure: it is one and the same wherever it stands.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,6 +14,7 @@ from press.site.figures import is_picture
 from press.site.outline import count_prose_words, read_outline
 
 BUDGETS = {
+    "words": range(4_601),
     "cards of findings": range(1, 16),
     "figures": range(5, 8),
     "open lines of code": range(151),
