@@ -16,7 +16,7 @@ travel up through the blocks, and gradients travel down. Which remedy lets a dee
 
 <details><summary>In short (contains spoilers)</summary>
 
-- Skips make depth possible if their *branches* (the layers that each skip bypasses) stay small compared with the **stream**, the sum that runs along the skips. Norms keep them small. So does a smaller initialization of each branch, which no network of the figure has.
+- Skips make depth possible if their *branches* (the layers that each skip bypasses) stay small compared with the **stream**, the sum that runs along the skips. Norms keep them small. So does a smaller initialization of each branch.
 - BatchNorm also widens the range of learning rates that work, and allows larger ones.
 - Careful initialization keeps signal and gradient from exploding or vanishing, but only at the start of training. It preserves nothing but size: different inputs still become alike.
 - Sixteen layers learn in any architecture. Of the networks with forty-eight layers, those with norms and skips learn in 400 steps, and so do those with skips whose branches start small. With BatchNorm alone they hardly learn. With skips alone they read many digits right, but their wrong answers are so confident that the loss stays above that of guessing at every learning rate.
@@ -127,7 +127,7 @@ ALONE = {"neither": "initialization alone", "skips": "skips alone", "norms": "Ba
 draw_accuracy(
     ["neither", "skips", "norms and skips"],
     "Test accuracy against depth of networks that classify images of digits, for three designs at tuned learning rates. All start with carefully drawn weights. Of the three, only norms and skips together learn well "
-    "at forty-eight layers. Skips alone and this initialization alone do not. Whether norms suffice without skips is a question below.",
+    "at forty-eight layers.",
 ).named("three-designs")
 
 # %% [markdown]
@@ -243,8 +243,7 @@ for mine, theirs in zip(
 
 # %% [markdown]
 r"""
-The folded cell compares both functions with autograd. For the cards below we multiply each of ninety-six rotations by $g$, so that it multiplies every length by exactly $g$. A matrix of independent random entries multiplies $\|x\|^2$ by $g^2$ only on average over draws, and a few draws with very large results dominate that
-average. For normally distributed entries $\ln(\|Wx\|^2/g^2\|x\|^2)$ is about $-\frac1d$ on average, so in a typical row the final $\|x\|$ is about $g^L\,e^{-L/(2d)}$ times the first: for $L = 96$ and $d = 64$ the exponential is about one half.
+For the cards below we multiply each of ninety-six rotations by $g$, so that it multiplies every length by exactly $g$. A matrix of independent random entries multiplies $\|x\|^2$ by $g^2$ only on average over draws.
 """
 
 
@@ -273,8 +272,7 @@ exact(starved[0] / starved[-1]).claim(
 r"""
 So vanishing and exploding have the same cause, a gain other than 1: below 1 signal and gradient vanish, and above 1 they explode. For some layers to starve while others learn, signal and gradient must
 stop being mirror images. Saturation, biases or a norm can cause that, and exercise 4 shows how a norm does. The gain is not the *spectral norm*, the largest factor by which $W$
-stretches any vector. The largest stretch by a large random matrix of gain 1 is nearly twofold, but a typical vector
-is not stretched at all, so the spectral norm is a loose bound: appendix A compares [four sequences of matrices that have the same spectral norm](A_skips.ipynb#the-largest-stretch-is-a-bound).
+stretches any vector. A typical vector is stretched less, so the spectral norm is a loose bound: appendix A compares [four sequences of matrices that have the same spectral norm](A_skips.ipynb#the-largest-stretch-is-a-bound).
 
 ## Derivation: three repairs on paper
 
@@ -285,8 +283,6 @@ From here on we follow one network. It classifies handwritten digits, images of 
 - *skips*: 24 steps, each with a branch of two matrices.
 - *small branches*: skips, with the last matrix of each of the $S = 24$ branches divided by $\sqrt S$.
 - *norms and skips*: ResNet v2. Each branch begins with BatchNorm and contains a second BatchNorm, and a last BatchNorm precedes the logits.
-
-We analyse the five architectures on paper, compare three numbers before training begins, and then train the networks.
 
 ### First repair: draw the weights with care
 
@@ -352,7 +348,7 @@ scale of $W$ has no effect. For $c > 0$, and without the small $\varepsilon$ tha
 $$N(cWx) = N(Wx), \quad \nabla_W \mathcal L\,(cW) = \tfrac1c\,\nabla_W \mathcal L\,(W).$$
 
 The initial scale no longer decides whether the signal survives. It acts like a learning rate instead: a $W$ that is $c$ times as large gets $\frac1c$ of the gradient, and is itself $c$ times as long. So at the same learning rate a step of gradient descent turns it by an angle about $c^2$ times smaller. (With an $\varepsilon$ this is true
-as long as the variance of $Wx$ is far larger than $\varepsilon$. If $W$ is so small that this variance is comparable with $\varepsilon$, the norm no longer scales its output to size one.)
+as long as the variance of $Wx$ is far larger than $\varepsilon$.)
 """
 
 # %%
@@ -494,12 +490,11 @@ plots.table(
 # %% [markdown]
 r"""
 Read the table column by column. Size factors should be near 1, the cosine should be well below 1, and the ratio of gradients should be between 0.01 and 100. "First" and "last" mean the first and the last of the forty-eight matrices.
-The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ with PyTorch's rule, 1 with He's rule, and $\sqrt3$ per step with skips, so $3^{1/4} \approx 1.32$ per matrix. (That is not near 1: over forty-eight matrices it compounds to the factor of 530,000 computed above.) But in plain layers images merge, and with BatchNorm alone (row *norms*) the first gradient is far larger than the last. So of the five architectures, *neither*, *norms* and *skips* are unhealthy, each most visibly in a different column. (The first row, with PyTorch's rule, is not one of the five.) Will training cure them?
-Before we train, we look more closely at the merging.
+The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ with PyTorch's rule, 1 with He's rule, and $\sqrt3$ per step with skips, so $3^{1/4} \approx 1.32$ per matrix, which compounds to the factor of 530,000 computed above. But in plain layers images merge, and with BatchNorm alone (row *norms*) the first gradient is far larger than the last. So of the five architectures, *neither*, *norms* and *skips* are unhealthy, each most visibly in a different column. Will training cure them?
 
 ### Ninety-six ReLU layers
 
-We make the plain network twice as deep, to see how far the images merge, and four times as wide, so that chance plays little part. We take three rules and sixteen images. What happens to the size of the signal, and to the angles between images?
+To see how far the images merge, we make the plain network twice as deep, and four times as wide, so that chance plays little part. What happens to the size of the signal, and to the angles between images?
 """
 
 
@@ -524,7 +519,7 @@ plots.panels(
         "cosine of two images": {"any rule": cosines},
     },
     xlabel="layer", log=["RMS of the signal"], limits={"cosine of two images": (0, 1.05)},
-    caption="RMS of the signal (above) and mean cosine of two different images (below), layer by layer, in plain ReLU networks. Above, on a logarithmic axis, each initialization rule gives nearly the straight line that the table of rules predicts. "
+    caption="RMS of the signal (above) and mean cosine of two different images (below), layer by layer, in plain ReLU networks. Above, each initialization rule gives nearly the straight line that the table of rules predicts. "
     "Below, one line shows all three rules, because they differ only by a factor, which changes no angle. After 96 layers different images point in nearly the same direction.",
     provenance=lab.provenance(),
 ).named("rectified-rows")  # fmt: skip
@@ -542,12 +537,11 @@ computed([of[96] for of in cosines]).claim(
 # %% [markdown]
 r"""
 So initialization alone does not solve the problem: the size is kept, but the network hardly distinguishes its images. The gradient of a plain network suffers as well. If the input changes a little, the gradient with respect to it changes almost completely: as a function of the input it resembles
-white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591)). Skips help against that. They also keep units distinct that would otherwise come to compute the same function
-([Orhan and Pitkow, 2018](https://arxiv.org/abs/1701.09175)). Appendix A counts such units: [Redundant units (singularities)](A_skips.ipynb#redundant-units-singularities).
+white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591)). Skips help against that.
 
 ### Forty-eight layers, five ways
 
-Now we train our network in all five architectures for 400 steps of SGD with momentum, initialized with He's rule. We also train two shallower versions, with four and with sixteen matrices. The chapter's first figure shows three of the five (it calls *neither* "initialization alone"). Losses are given in *nats*, the unit of a cross-entropy with natural logarithms, as PyTorch computes it. Guessing among ten digits costs $\ln 10 \approx 2.30$ nats.
+Now we train our network in all five architectures for 400 steps of SGD with momentum. We also train two shallower versions, with four and with sixteen matrices. The chapter's first figure shows three of the five (it calls *neither* "initialization alone"). Losses are given in *nats*, the unit of a cross-entropy with natural logarithms. Guessing among ten digits costs $\ln 10 \approx 2.30$ nats.
 
 <details><summary>How we tuned and evaluated</summary>
 
@@ -571,7 +565,7 @@ lab.train_live(Experiment(digits, {"arm": tuned, "seed": five}))
 # %%
 draw_accuracy(
     ["norms", "small branches", "norms and skips"],
-    "Test accuracy against depth for the two designs that the chapter's first figure leaves out, next to norms and skips, with five seeds each, at tuned learning rates. With four or sixteen layers every design learns. "
+    "Test accuracy against depth for the two designs that the chapter's first figure leaves out, next to norms and skips, at tuned learning rates. With four or sixteen layers every design learns. "
     "With forty-eight layers BatchNorm alone hardly does, and small branches come close to norms and skips.",
 ).named("forty-eight-layers")
 
@@ -653,10 +647,10 @@ ended.map(lambda loss: np.log10(loss / log(10))).over_rates().claim(
 # %% [markdown]
 r"""
 **BatchNorm alone is not enough** here, although it keeps the size of the signal at every layer. After 400 steps even the network with *neither* reaches a higher accuracy, although its images had nearly merged. **Skips alone** are not hopeless, but they start
-badly. At all nine learning rates at which we trained every design, the network's huge logits make its first updates so large that training fails. At learning rates at least a thousand times lower than the lowest of these nine, it learns to classify some of the digits correctly: more than
-BatchNorm alone does, and about as many as *neither* does. The verdict of the card on accuracy is weak because one of the five runs with skips alone diverged. At the next lower learning rate none diverged, and the accuracy was about the same. The logits of skips alone stay enormous, and a single wrong prediction costs
-hundreds of nats. So skips alone are more accurate than BatchNorm alone, but their loss is worse than that of guessing. With norms and skips
-together, accuracy hardly falls with depth. But what about small branches? Those networks have no norm, and in the figure above their accuracy at forty-eight layers nearly equals that of norms and skips.
+badly. At all learning rates at which we trained every design, the network's huge logits make its first updates so large that training fails. At rates at least a thousand times lower than the lowest of these, it learns to classify some of the digits correctly: more than
+BatchNorm alone does. (The verdict is weak because one of the five runs diverged.) But the logits stay enormous, and a single wrong prediction costs
+hundreds of nats. So the loss of skips alone is worse than that of guessing. With norms and skips
+together, accuracy hardly falls with depth.
 
 ### What is wrong with BatchNorm alone
 
@@ -696,10 +690,10 @@ computed([per_layer(growth_below("batch", s)) for s in five]).claim(
 
 # %% [markdown]
 r"""
-The network in this card is four times as wide as the one that we train. The card's interval does not contain the derived factor of $1.21$: the measured growth is slightly faster. Appendix B, which also varies the input, finds that with 64 images, as here, [the norm of the first layer](B_batch.ipynb#where-batchnorms-gradient-grows) alone accounts for more than half of this excess.
+The card's interval does not contain the derived factor of $1.21$: the measured growth is slightly faster. Appendix B finds that [the norm of the first layer](B_batch.ipynb#where-batchnorms-gradient-grows) alone accounts for more than half of this excess.
 
 With the norm, signal and gradient are no longer mirror images as in the row of rotations: the signal keeps its size and the gradient grows. So one learning rate must serve a first and a last matrix whose gradients differ by powers of
-ten (the table of three numbers gives their ratio). That is probably why BatchNorm alone fails. To be sure, one would have to repair only the gradients, which we did not try.
+ten. That is probably why BatchNorm alone fails. To be sure, one would have to repair only the gradients, which we did not try.
 
 With LayerNorm there is no such growth, because the two norms subtract different means. BatchNorm's mean runs over the images of a batch. After a ReLU no value is negative, so the signals of different images point in similar directions and give a unit similar values. This mean is therefore large, and the variance that is left to divide by is smaller than the second moment. LayerNorm's mean runs over the units of one image. The entries of $W$ have mean 0, so this mean is near 0, and there is little to
 subtract. LayerNorm therefore divides the gradient's energy by $n\sigma^2$ times the whole second moment $\frac12$. This cancels the factor of $\frac12$ from the ReLU, so the factor per layer is 1. We did not train LayerNorm alone.
@@ -749,7 +743,7 @@ plots.curves(
     ylabel="test loss (nats)",
     logx=True,
     reference={"guessing": log(10)},
-    caption=f"Test loss against learning rate for two designs with {high} layers, with five seeds each. Runs that diverged, or whose loss is higher than that of guessing, are drawn at the loss of guessing. With norms, the network learns "
+    caption=f"Test loss against learning rate for two designs with {high} layers. Runs that diverged, or whose loss is higher than that of guessing, are drawn at the loss of guessing. With norms, the network learns "
     "over a wider range of learning rates, and these rates are far higher.",
     provenance=lab.provenance(spans),
 ).named("small-steps")
@@ -791,17 +785,16 @@ plots.table(
 
 # %% [markdown]
 r"""
-This table shows what the norm is for, with BatchNorm on digits. Chapter 10 asks the same question for transformers, and appendix A [leaves the norms out of ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm). The lowest loss without norms is a little higher than the lowest loss with them. The main difference is in the learning rates: those at
-which the network without norms learns are far lower and span a somewhat narrower range. This range ends abruptly: at the next learning rate above the best, every run diverges. With a norm, a network tolerates a learning rate that
-nobody has tuned. The lower ends of both ranges depend on the length of training: more steps would move both.
+This table shows what the norm is for, with BatchNorm on digits. The learning rates at
+which the network without norms learns are far lower and span a somewhat narrower range, in 400 steps (more steps would lower both ranges). This range ends abruptly: at the next learning rate above the best, every run diverges. With a norm, a network tolerates a learning rate that
+nobody has tuned. Chapter 10 asks what norms are for in transformers, and appendix A [leaves the norms out of ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm).
 
 ### Test: add covariate shift back
 
 Why does a norm tolerate larger learning rates? BatchNorm was introduced with an explanation: while the lower layers learn, the distributions of the upper layers' inputs shift, and a norm keeps them still. The shift was called
 **internal covariate shift** ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). [Santurkar et al. (2018)](https://arxiv.org/abs/1805.11604) tested the explanation
-by spoiling only the supposed benefit: they replaced each output $y$ of a BatchNorm by $sy + m$. At each step, two centres are drawn for each channel, one for the factor $s$ and one for the shift $m$.
-Around these centres, $s$ and $m$ are drawn for every value. The layers above receive a distribution that jumps at every step. We call such a network *shaken*. If keeping inputs still were the whole benefit of a norm, the
-shaken network would be as slow as one without norms, or slower, at every learning rate. We use eight plain layers, since forty-eight do not train well, with He's rule and seven learning rates. We measure speed by the training loss averaged over the whole run: the lower it is, the faster the training. We tune each network's learning rate with one seed and evaluate with five others.
+by spoiling only the supposed benefit: they replaced each output $y$ of a BatchNorm by $sy + m$, with random $s$ and $m$, whose distribution changes at every step. The layers above receive a distribution that jumps at every step. We call such a network *shaken*. If keeping inputs still were the whole benefit of a norm, the
+shaken network would be as slow as one without norms, or slower, at every learning rate. We use eight plain layers, since forty-eight do not train well. We measure speed by the training loss averaged over the whole run: the lower it is, the faster the training.
 """
 
 # %%
@@ -844,7 +837,7 @@ plots.curves(
     ylabel="mean training loss (nats)",
     logx=True,
     reference={"guessing": log(10)},
-    caption="Training loss, averaged over the whole run, against learning rate, for networks of eight plain layers: without norms, with BatchNorm, and with shaken BatchNorm (noise is added to BatchNorm's outputs). Each has five seeds. A lower loss means faster training. "
+    caption="Training loss, averaged over the whole run, against learning rate, for networks of eight plain layers: without norms, with BatchNorm, and with shaken BatchNorm. A lower loss means faster training. "
     "The distance between BatchNorm's two lines is the cost of the noise. A run that diverged is drawn at the loss of guessing.",
     provenance=lab.provenance(race),
 ).named("shift-put-back")
@@ -892,11 +885,11 @@ plots.table(
 
 # %% [markdown]
 r"""
-The first card is the fair test, and it does not show the advantage that we predicted. With tuned learning rates, five seeds show no difference between the shaken network and the one without norms. Plain BatchNorm trains faster than
-either. The learning rates were tuned with one seed. On average over the five evaluation seeds, the shaken network does best at the next learning rate above its tuned one, and is faster there than the network without norms at its tuned rate. But we would be choosing that rate after seeing the result. In the table, the noise costs about as much as BatchNorm gains over no norm. One would expect this if BatchNorm helped by keeping inputs still. But noise can slow training for other reasons, too, so this is no proof.
+The first card is the fair test, and it does not show the advantage that we predicted. With tuned learning rates, five seeds show no difference between the shaken network and the one without norms. (At the next higher rate the shaken network is ahead, but we would be choosing that rate after seeing the result.) Plain BatchNorm trains faster than
+either. In the table, the noise costs about as much as BatchNorm gains over no norm. One would expect this if BatchNorm helped by keeping inputs still. But noise can slow training for other reasons, too, so this is no proof.
 
 The other two cards compare the networks at two fixed learning rates. At the low one, where eight layers need no norm, the shaken network trains slowest of the three. At the high one the network without norms is in trouble. The shaken network is not, although it has a
-violent shift at every step. So BatchNorm's benefit *at the high learning rate* does not require distributions that stay still, and shifting *inputs* alone do not explain the trouble of the network without norms. At the low learning rate there is no trouble to explain, and the noise only costs speed.
+violent shift at every step. So BatchNorm's benefit *at the high learning rate* does not require distributions that stay still, and shifting *inputs* alone do not explain the trouble of the network without norms.
 
 Shifting *gradients* remain a possible cause. How much does the gradient of a matrix change when only the matrices below it take their step? Santurkar et al. found that, in other networks and by a
 different measure, it changes no less with BatchNorm than without. In these eight layers, and by our measure, it changes less with BatchNorm:
@@ -949,7 +942,7 @@ plots.curves(
     logx=True,
     logy=True,
     reference={"as large as the gradient": 1.0},
-    caption="Relative change of the gradient after the weights have moved by η times the gradient, averaged over three points in training, for five seeds. At every distance, the gradient's change with "
+    caption="Relative change of the gradient after the weights have moved by η times the gradient. At every distance, the gradient's change with "
     "BatchNorm, noisy or not, is several times smaller than without norms.",
     provenance=lab.provenance(noise),
 ).named("smooth-ground")
@@ -974,7 +967,7 @@ whether it is the reason for those larger learning rates.
 ## Where it goes wrong
 
 **The shortcut leaves too late.** In a much-copied repository of CIFAR models the shortcut was taken *after* norm and
-rectifier, and not from the stream ([the line](https://github.com/kuangliu/pytorch-cifar/blob/e68081ee8c3830db03dada650383b7779dc5224f/models/resnet.py#L66); in [issue 9](https://github.com/kuangliu/pytorch-cifar/issues/9)  the author agreed with the reader who reported it). **The ReLU overwrites the skip.** `nn.ReLU(inplace=True)`
+rectifier, and not from the stream ([the line](https://github.com/kuangliu/pytorch-cifar/blob/e68081ee8c3830db03dada650383b7779dc5224f/models/resnet.py#L66), [issue](https://github.com/kuangliu/pytorch-cifar/issues/9)). **The ReLU overwrites the skip.** `nn.ReLU(inplace=True)`
 at the start of a branch overwrites its input. After a norm, which has made a copy, this is harmless. Without the norm it changes the *skip*, too. This happened in a
 VQ-VAE ([its line](https://github.com/rosinality/vq-vae-2-pytorch/blob/4d2dbc0e073f033675843225dd7436550f9d6a47/vqvae.py#L85), [issue](https://github.com/rosinality/vq-vae-2-pytorch/issues/60)) and in an improved ResNet ([its line](https://github.com/iduta/iresnet/blob/babdc4f5946f64905710cd64a5bd6c164a805c9e/models/iresnet.py#L78), [pull request](https://github.com/iduta/iresnet/pull/2)). Nothing crashes, but the check of exercise 1 finds both mistakes, and accepts the in-place ReLU after a norm:
 """
@@ -1137,7 +1130,7 @@ In the row *norms* of the table of three numbers, the first of the forty-eight m
 - **What do skips do?** They give the gradient a path on which nothing is multiplied, and make the stream grow. No operation may act on that path. Skips alone, with 48 layers, start with logits so large that
   they learn only at a tiny learning rate. There they classify some of the digits correctly, but at no learning rate does their loss fall below that of guessing. <!-- 00-empty-branches-are-the-identity 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing -->
 - **What does a norm do?** It does not make depth possible: 48 layers with BatchNorm alone hardly learned in 400 steps, and skips with small branches learned without a norm. A norm need not keep inputs
-  still to help at a high learning rate: there 8 layers with shaken inputs trained faster than 8 layers without norms. At learning rates tuned with one seed, we found no difference between shaken inputs and no norms. BatchNorm's benefit here is
+  still to help at a high learning rate: there 8 layers with shaken inputs trained faster than 8 layers without norms. At tuned learning rates we found no difference. BatchNorm's benefit here is
 a wider range of learning rates that work. <!-- 00-norms-and-skips-together 00-batch-norm-makes-gradients-explode 00-small-branches-need-no-norm 00-shift-does-not-slow-training 00-shaken-at-its-own-rate 00-norms-widen-the-range-of-rates -->
 
 ## To carry away
@@ -1156,7 +1149,7 @@ a wider range of learning rates that work. <!-- 00-norms-and-skips-together 00-b
 
 ## References
 
-Works cited: [Glorot and Bengio (2010)](https://proceedings.mlr.press/v9/glorot10a.html), [He et al. (2015)](https://arxiv.org/abs/1502.01852), [He et al. (2016a)](https://arxiv.org/abs/1512.03385), [He et al. (2016b)](https://arxiv.org/abs/1603.05027), [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167), [Srivastava et al. (2015)](https://arxiv.org/abs/1505.00387), [Balduzzi et al. (2017)](https://arxiv.org/abs/1702.08591), [Orhan and Pitkow (2018)](https://arxiv.org/abs/1701.09175), [Santurkar et al. (2018)](https://arxiv.org/abs/1805.11604), [Zhang et al. (2019)](https://arxiv.org/abs/1901.09321), [Yang et al. (2019)](https://arxiv.org/abs/1902.08129), [Radford et al. (2019)](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf), [Brown et al. (2020)](https://arxiv.org/abs/2005.14165).
+Works cited: [Glorot and Bengio (2010)](https://proceedings.mlr.press/v9/glorot10a.html), [He et al. (2015)](https://arxiv.org/abs/1502.01852), [He et al. (2016a)](https://arxiv.org/abs/1512.03385), [He et al. (2016b)](https://arxiv.org/abs/1603.05027), [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167), [Srivastava et al. (2015)](https://arxiv.org/abs/1505.00387), [Balduzzi et al. (2017)](https://arxiv.org/abs/1702.08591), [Santurkar et al. (2018)](https://arxiv.org/abs/1805.11604), [Zhang et al. (2019)](https://arxiv.org/abs/1901.09321), [Yang et al. (2019)](https://arxiv.org/abs/1902.08129), [Radford et al. (2019)](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf), [Brown et al. (2020)](https://arxiv.org/abs/2005.14165).
 Full entries are on the book's page of references.
 """
 

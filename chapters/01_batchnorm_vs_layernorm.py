@@ -111,7 +111,7 @@ LayerNorm's output for the first row stays the same. BatchNorm's output changes 
 ## One tensor, four averages
 
 Real activations have a third axis: the pixels of an image, or the tokens of a text. Call the tensor's shape $(N, C, L)$, with $N$ examples, $C$ channels
-(the table's features) and $L$ positions. A mean could now be taken over many different sets of values, and most sets in use have a name.
+(the table's features) and $L$ positions.
 """
 
 # %%
@@ -121,7 +121,7 @@ plots.explore(
     "cubes",
     label="norm",
     caption="Activations as a block of examples, channels and positions. The coloured cells share one mean and one variance. The other cells form further sets of the same shape. "
-    "Move the slider to group-2 and group-3 (GroupNorm with two groups and with three). With one group, GroupNorm would be the LayerNorm of images, which also averages over positions. With six groups it would be InstanceNorm.",
+    "Group-2 and group-3 are GroupNorm with two groups and with three.",
 )
 
 # %% [markdown]
@@ -134,8 +134,8 @@ r"""
 | InstanceNorm ([Ulyanov et al., 2016](https://arxiv.org/abs/1607.08022)) | $L$ | $L$ | example and channel |
 | GroupNorm, $G$ groups ([Wu and He, 2018](https://arxiv.org/abs/1803.08494)) | $C/G$ channels, and $L$ | $C L / G$ | example and group |
 
-The five rows have four names, because "LayerNorm" names two averages. Below, LayerNorm averages over one token's features, unless we say otherwise. *Exploring the Transformer*, part 14, calls this norm "InstanceNorm for text", which is wrong:
-InstanceNorm would average one feature over all positions of the text. All rows of the table are the same function, applied over different axes. For GroupNorm the channel axis is first split into groups. Appendix B [draws these averages as books and pages](B_batch.ipynb#who-is-averaged-books-and-pages).
+"LayerNorm" names two averages. Below, it averages over one token's features, unless we say otherwise. *Exploring the Transformer*, part 14, calls this norm "InstanceNorm for text", which is wrong:
+InstanceNorm would average one feature over all positions of the text. All rows of the table are the same function, applied over different axes. For GroupNorm the channel axis is first split into groups.
 """
 
 
@@ -424,7 +424,7 @@ The statistics are computed in float32 or better, and the mean is subtracted *be
 ## Measure: the batch shrinks
 
 Digits of $8\times8$ pixels ([Alpaydin and Kaynak, 1998](https://archive.ics.uci.edu/ml/datasets/Optical+Recognition+of+Handwritten+Digits)) are classified by a perceptron with three hidden layers of 128 features, or by a CNN with three convolutions of 16 channels. A norm and a ReLU follow each layer. We train with SGD and momentum 0.9. Every network sees
-the same number of images, about four times the training set, in batches of 2 to 128. So small batches mean more steps.
+the same number of images, in batches of 2 to 128. So small batches mean more steps.
 
 <details><summary>How we tuned and evaluated</summary>
 
@@ -492,7 +492,7 @@ plots.curves(
     xlabel="images per step",
     ylabel="test accuracy",
     ylim=(0, 1.02),
-    caption="Test accuracy of a perceptron against images per step, with five seeds. The learning rate is tuned for each point. Follow BatchNorm from right to left: only at two images per step is its accuracy far lower than LayerNorm's.",
+    caption="Test accuracy of a perceptron against images per step. The learning rate is tuned for each point. Follow BatchNorm from right to left: only at two images per step is its accuracy far lower than LayerNorm's.",
     provenance=lab.provenance(final_runs),
 ).named("batch-shrinks")
 
@@ -522,7 +522,7 @@ compare("LayerNorm | 128", "BatchNorm | 128", "test.loss").claim(
 r"""
 ## Why two images break it
 
-With 128 images per step BatchNorm does slightly better than LayerNorm, as the last card above shows (its verdict is weak). With two images it fails. We consider four possible causes: the learning rate, the evaluation mode, a vanishing gradient, and an output that is only a sign. *The learning rate* is ruled out already: we tried seven for BatchNorm and plotted the best.
+With 128 images per step BatchNorm does slightly better than LayerNorm. With two images it fails. We consider four possible causes: the learning rate, the evaluation mode, a vanishing gradient, and an output that is only a sign. *The learning rate* is ruled out already: we tried seven for BatchNorm and plotted the best.
 
 **Evaluation.** BatchNorm is often blamed for the gap between its modes: it is trained with a batch's statistics and tested with running ones. So
 we test the same networks in both modes.
@@ -631,7 +631,7 @@ compare("BatchNorm, ε = 0.1 | 2", "BatchNorm | 2").claim(
 
 # %% [markdown]
 r"""
-The card's verdict is *not seen*: the whole interval would have to lie above 0.2, but it begins just below. Still, the wider step closes most of the gap to LayerNorm. So the sign function is at least part of the cause. By the formula a wide step has three effects: it makes the largest gradients smaller, it makes the small ones larger, and it lets the output show *how much* more of a feature an image has. We cannot say which of them helps. Appendix B asks whether [the noise of a batch](B_batch.ipynb#the-noise-of-a-batch) is good for anything.
+The prediction is not confirmed: the card's interval begins just below 0.2. Still, the wider step closes most of the gap to LayerNorm. So the sign function is at least part of the cause. We cannot say whether the wider step helps because it evens out the gradients, or because the output now shows *how much* more of a feature an image has.
 
 ## The same batch of two in a CNN
 
@@ -649,7 +649,7 @@ plots.dots(
         for net in ("LayerNorm", "BatchNorm", "BatchNorm, ε = 0.1", "GroupNorm, CNN", "BatchNorm, CNN")
     },
     xlabel="test accuracy, two images per step",
-    caption="Test accuracy at two images per step, with five seeds and tuned learning rates. The first three rows are perceptrons. BatchNorm's accuracy is low in the perceptron but not in the CNN, and a large ε brings most of the lost accuracy back.",
+    caption="Test accuracy at two images per step, with tuned learning rates. The first three rows are perceptrons. BatchNorm's accuracy is low in the perceptron but not in the CNN, and a large ε brings most of the lost accuracy back.",
     provenance=lab.provenance(final_runs),
 ).named("batch-of-two")  # fmt: skip
 
@@ -672,8 +672,8 @@ count as few. Below we measure this in our CNN.
 
 ## In a language model
 
-In the transformers of [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) BatchNorm does harm. Does it harm ours? We train a small language model (six blocks of width 32, a norm before each sublayer) on 20 characters of text per parameter. The runs belong to the *ladder*, the experiment grid that all chapters share: the same recipes at several model sizes. This is the smallest size. A batch has 16 windows of 32 characters, and
-BatchNorm pools all their tokens: $m = 16\cdot32 = 512$. We try seven learning rates with LayerNorm and five with BatchNorm, choose the best with one seed, and evaluate with five others. The figure shows this search, with two more seeds near LayerNorm's best learning rate.
+In the transformers of [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) BatchNorm does harm. Does it harm ours? We train a small language model (six blocks of width 32, a norm before each sublayer). The runs belong to the *ladder*, the experiment grid that all chapters share: the same recipes at several model sizes. This is the smallest size. A batch has 16 windows of 32 characters, and
+BatchNorm pools all their tokens: $m = 16\cdot32 = 512$.
 """
 
 # %%
@@ -696,7 +696,7 @@ plots.curves(
     xlabel="learning rate",
     ylabel="validation loss (nats per character)",
     reference=ladder.references(sizes.rung),
-    caption="Validation loss of a language model against learning rate, with LayerNorm and with BatchNorm. BatchNorm's loss is higher at low learning rates, and rises less when the learning rate is three times the best one. "
+    caption="Validation loss of a language model against learning rate, with LayerNorm and with BatchNorm. "
     "At the best learning rate the two losses hardly differ. The reference line is the loss of a predictor that only counts how often a character follows the two before it (trigrams). Bigram counts use only the one before it.",
     provenance=lab.provenance(*rows.values()),
 ).named("language-model")
@@ -723,7 +723,7 @@ behind.tuned(lacking).claim(
 
 # %% [markdown]
 r"""
-On average BatchNorm's loss is a little higher, but the card's interval contains zero. A learning rate that is too low by a factor of $\sqrt{10}$ raises the loss with either norm by several times this difference. So the
+A learning rate that is too low by a factor of $\sqrt{10}$ raises the loss with either norm by several times the difference between the two norms. So the
 loss is no reason to avoid BatchNorm here. (Shen et al. train larger models, mostly for translation, on sentences of all lengths.) But there is another reason.
 
 ### In training mode BatchNorm leaks future tokens
@@ -765,7 +765,7 @@ exact(max(leak.values()), tolerance=1e-6).claim(
 
 # %% [markdown]
 r"""
-Does the model *use* the leak? If it does, its loss on the same windows must be lower in training mode, where the statistics depend on the future, than in evaluation mode. (Skips, which one might suspect as well, leak nothing: appendix A has [the proof](A_skips.ipynb#does-a-skip-leak-what-the-mask-hides).)
+Does the model *use* the leak? If it does, its loss on the same windows must be lower in training mode, where the statistics depend on the future, than in evaluation mode.
 """
 
 # %%
@@ -779,7 +779,7 @@ Does the model *use* the leak? If it does, its loss on the same windows must be 
 
 # %% [markdown]
 r"""
-The leak brings no net gain. A change in the logits need not be an improvement: a mean over 512 tokens says very little about any one of them. The noise of the batch's statistics could hide a small gain. The leak is a defect nevertheless: a loss in training mode cannot be
+The leak brings no net gain. A change in the logits need not be an improvement: a mean over 512 tokens says very little about any one of them. The leak is a defect nevertheless: a loss in training mode cannot be
 trusted, and a model left in training mode gives answers that depend on the other requests in the batch.
 
 ### Do batch statistics fluctuate more in text?
@@ -831,12 +831,11 @@ still as more than two. In the language model, whose windows come from anywhere 
 Why would one still want batch statistics? In evaluation they cost nothing: BatchNorm can be folded into the next matrix, while LayerNorm must read every token. Three norms try to keep this advantage without BatchNorm's faults.
 
 - **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)) divides each feature by the root of a *running* mean square, $y = x/\sqrt{\phi}$, and subtracts nothing.
-  (The authors' code first divides each token by its own root mean square, group by group.)
 - **RepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)) is BatchNorm with a skip around it, $\mathrm{BN}(x) + \eta x$, with one learned number $\eta$.
 - **PRepBN** (same paper) moves from LayerNorm to RepBN during training: $\lambda\,\mathrm{LN} + (1 - \lambda)\,\mathrm{RepBN}$, with
   $\lambda$ falling from 1 to 0.
 
-`labkit` has all three, and [appendix B](B_batch.ipynb#batch-statistics-repaired-and-trained) trains them on text. It is easy to check that PRepBN can be folded away completely. In evaluation PRepBN is RepBN: $y = a \odot x + c$ with $a = \gamma/\sqrt{v + \varepsilon} + \eta$ and
+[Appendix B](B_batch.ipynb#batch-statistics-repaired-and-trained) trains all three on text. In evaluation PRepBN is RepBN: $y = a \odot x + c$ with $a = \gamma/\sqrt{v + \varepsilon} + \eta$ and
 $c = \beta - \gamma \mu / \sqrt{v + \varepsilon}$, and the linear map after it absorbs both: $W y + b = (W\,\mathrm{diag}(a))\,x + (W c + b)$. Train a
 perceptron with PRepBN briefly, and fold the norm:
 """
@@ -1051,8 +1050,8 @@ proof uses only the equal lengths, so RMSNorm has this property, too.
 - **Which numbers go into the mean?** BatchNorm averages one channel over examples and positions. A transformer's LayerNorm averages the features of one token. GroupNorm ranges from the LayerNorm of
   images (over features and positions) to InstanceNorm. All have the same formula and the same Jacobian, of rank $m - 2$. <!-- 01-one-formula-four-axes 01-group-norm-limits 01-one-jacobian 01-rank-m-minus-two -->
 - **Why do two images break one network and not the other?** Over two values a norm is nearly a sign: it has almost no gradient nearly everywhere, and a huge gradient at the step. A larger $\varepsilon$
-  widens the step, and most of the lost accuracy came back. In our CNN each mean is taken over 128 values instead of two, and BatchNorm did not fail there. But a CNN differs from a perceptron in more ways than
-this, and at the CNN's last norm the 128 values are so correlated that they amount to far fewer independent ones. These runs do not show whether this also explains why Wu and He's ResNet-50 suffers. <!-- 01-bn-fails-at-batch-2 01-gradient-dies-at-two 01-wide-eps-repairs-batch-2 01-bn-wins-in-a-cnn-at-batch-2 01-text-fluctuates-after-training -->
+  widens the step, and most of the lost accuracy came back. In our CNN each mean is taken over 128 values, which at the last norm count as far fewer independent ones, and BatchNorm did not fail there. But a CNN differs from a perceptron in more ways than
+this, and whether such correlated values explain why Wu and He's ResNet-50 suffers is open. <!-- 01-bn-fails-at-batch-2 01-gradient-dies-at-two 01-wide-eps-repairs-batch-2 01-bn-wins-in-a-cnn-at-batch-2 01-text-fluctuates-after-training -->
 - **Which norm should a language model use?** LayerNorm, but not because of the loss: with tuned learning rates BatchNorm's loss comes close. But in training BatchNorm makes tokens depend on the future
   and on other examples, and it needs masks and a second mode. LayerNorm's output depends on one token
   only. <!-- 01-lm-layer-beats-batch 01-batch-norm-leaks-the-future 01-layer-norm-leaks-nothing -->
@@ -1061,7 +1060,6 @@ this, and at the CNN's last norm the 128 values are so correlated that they amou
 ## To carry away
 
 - **Equation.** $y = \gamma\,(x - \mu)/\sqrt{\sigma^2 + \varepsilon} + \beta$. BatchNorm takes $\mu$ and $\sigma^2$ of a channel over examples (and positions), and LayerNorm takes those of a token over its channels.
-- **Related norms.** InstanceNorm averages over one channel of one image, and GroupNorm over several channels of one image. RepBN is BatchNorm with a skip around it. PowerNorm divides by a running root mean square and subtracts no mean.
 - **Use.** Use BatchNorm if many values that do not resemble each other share a mean, as in large batches of images. Use LayerNorm if few values would share a mean, if examples must not depend on each other, or if a token must not depend on later ones.
 - **Cost.** BatchNorm has two modes and running statistics, and depends on the other examples. LayerNorm gives up the size of a token.
 

@@ -19,7 +19,7 @@ Why does one norm's place decide whether a transformer survives its first hundre
 - Use Pre-Norm unless there is a reason against it. It learns without warm-up, even at learning rates far above its best one. At one such rate, most of our Post-Norm runs get stuck without warm-up, and none does with a long enough one. At a higher rate, warm-up does not help.
 - The cause: in the first steps all models learn the letter frequencies by adding one vector, the same for every token, to the *stream* (the vector that each token carries through the model). Pre-Norm adds it to each token's own content. Post-Norm also divides the sum by its size after every sublayer, and at a high learning rate little of the content is left.
 - A Post-Norm model that is *given* the letter frequencies keeps the content and reaches a lower loss. In longer training, many of these runs get stuck anyway.
-- At its best learning rate, Post-Norm is not better either. At six blocks the losses of the two are within 0.02 nats of each other (a preliminary evaluation), and at twelve and at 24 blocks Post-Norm's is higher. (At twelve, leaving out one run changes the verdict.)
+- At its best learning rate, Post-Norm is not better either. At six blocks the losses of the two are, so far, within 0.02 nats of each other, and at 24 blocks Post-Norm's is higher.
 - In the <a href="#figure-two-blocks">explorer</a> you can click norms into a block yourself.
 
 </details>
@@ -215,7 +215,7 @@ assert check_blocks(solved_post, solved_pre).ok
 
 # %% [markdown]
 r"""
-Here is a whole block without gains, biases and positions. Its last argument is one of your two functions.
+Here is a whole block without gains, biases and positions.
 """
 
 
@@ -275,7 +275,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-Each row gives averages over sixteen random tokens, after the stated number of blocks with random weights. Post-Norm's stream keeps its size and forgets the embedding. Pre-Norm's stream grows, and it turns away from the embedding more slowly.
+With random weights, Post-Norm's stream keeps its size and forgets the embedding. Pre-Norm's stream grows, and it turns away from the embedding more slowly.
 
 ## Derivation
 
@@ -288,7 +288,7 @@ $$J_N = \frac1r\Big(I - \tfrac1d \mathbf 1\mathbf 1^\top - \tfrac1d \hat x\hat x
 J_{\text{post}} = J_N\,(I + J_f), \qquad J_{\text{pre}} = I + J_f\,J_N.$$
 
 [Chapter 01](01_batchnorm_vs_layernorm.ipynb#derivation-one-jacobian-for-both) derives $J_N$. In words: a change in the input is divided by $r$, its mean (the direction $\mathbf 1$) is subtracted, and
-its part along $\hat x$ is removed, since a longer vector is divided by a larger $r$. (A fraction $\epsilon/r^2$ of that part remains.) In our example $r = \sqrt2$.
+its part along $\hat x$ is removed, since a longer vector is divided by a larger $r$. In our example $r = \sqrt2$.
 
 Multiply out the $S$ factors $J_N(I + J_f)$: each sublayer is either traversed or skipped, so there are
 $2^S$ paths. On the path that skips them all, the **identity path**, only the norms act on the gradient. If each divides it by $r = \sqrt2$, twelve sublayers leave $2^{-6}$ of it, and $S$ sublayers leave $2^{-S/2}$. That is the usual explanation of
@@ -300,12 +300,10 @@ $J_N$ divides by $\sqrt2$, and **the two factors cancel**.
 
 They do *not* cancel when the write of $f$ is long and hardly depends on small changes in its input. The simplest such write is a constant:
 it is the same for every token, $J_f = 0$, and only the identity is left. In a second case a sublayer writes a different vector for each token, but small changes hardly alter what it writes.
-We meet this case again [below](02_pre_and_post_norm.ipynb#intervention-give-the-model-the-letter-frequencies).
 
 ### A constant write, twelve times
 
-Let all twelve sublayers write our $c$, whatever they read. What is left of the token? The figure shows the angle between the
-stream and $c$.
+Let all twelve sublayers write our $c$, whatever they read. What is left of the token?
 """
 
 
@@ -333,14 +331,13 @@ plots.curves(
     ylabel="angle between stream and constant (degrees)",
     logy=True,
     counted=True,
-    caption="Angle between a token's stream and a constant vector that each of twelve sublayers adds to it. At 0° nothing of the token is left. "
-    "Pre-Norm keeps every sum: the token stays as it is, and the sum of the constants grows next to it. Post-Norm normalizes every sum, so the token itself shrinks and disappears.",
+    caption="Angle between a token's stream and a constant vector that each of twelve sublayers adds to it. At 0° nothing of the token is left.",
 ).named("constant-written")
 
 # %% [markdown]
 r"""
 Post-Norm adds two vectors of equal length, and their sum lies halfway between them: each sublayer **halves** the angle.
-Pre-Norm's stream adds up to $x + S\,c$, at an angle to $c$ whose tangent is $1/S$. Exercise 2 asks for the proof. We compare labkit's blocks with both laws.
+Pre-Norm's stream adds up to $x + S\,c$, at an angle to $c$ whose tangent is $1/S$. Exercise 2 asks for the proof.
 """
 
 # %%
@@ -374,20 +371,14 @@ about text is how frequent each letter is, and that is the same vector of logits
 
 ## Measure
 
-A run is **stuck** if its final loss is near that of a model that knows only letter frequencies (the unigram baseline). The **token share** is the part of the last stream's squared
-length that distinguishes tokens: 0 if all tokens are one vector. By the **identity path** of a Post-Norm model we also mean a number, the product of $1/r$ over all its norms.
-
-The section [How we know](02_pre_and_post_norm.ipynb#how-we-know) checks these results.
+The *plateau* is the loss of a model that knows only letter frequencies (the unigram baseline). A run is **stuck** if its final loss is not at least a tenth of a nat lower than the plateau.
+The **token share** is the part of the last stream's squared length that distinguishes tokens: what is left when the mean over all tokens of a batch is subtracted. It is 0 if all tokens are one vector.
+By the **identity path** of a Post-Norm model we also mean a number, the product of $1/r$ over all its norms.
 
 ### Post-Norm without warm-up
 
 **What we did.** We trained three kinds of model with the same ten seeds: Post-Norm without warm-up, Post-Norm with 60 steps of warm-up, and Pre-Norm without warm-up.
-
-Each model has six blocks of width 32, LayerNorm, GELU, rotary positions, and Xavier's initialization with gain ½. We train for only 150 steps of Adam with `betas=(0.9, 0.98)`,
-on 16 windows of 32 characters per step, because Post-Norm's trouble begins early. We chose the learning rate $0.025$ because Post-Norm fails at it. After any warm-up it falls linearly.
-
-We compute the loss of the unigram baseline from the text and call it the *plateau*. If a
-run's final loss is lower than the plateau by at least a tenth of a nat, the run has learned more. Otherwise we count it as **stuck**. This threshold is our choice.
+Each model has six blocks of width 32, LayerNorm and Xavier's initialization with gain ½. We train for only 150 steps of Adam, because Post-Norm's trouble begins early. We chose the learning rate $0.025$ because Post-Norm fails at it. After any warm-up it falls linearly.
 """
 
 
@@ -413,12 +404,11 @@ stuck = {arm: part.count(is_stuck) for arm, part in arms.items()}
 
 # %% [markdown]
 r"""
-**What came out.** Nearly all Post-Norm runs without warm-up are stuck, and no other run is (see the chapter's first figure). This reproduces the published failure at one learning rate, one initialization and one size.
+**What came out.** This reproduces the published failure at one learning rate, one initialization and one size (see the chapter's first figure).
 
 ### What is it stuck in?
 
-**What we did.** A model that ignores its input predicts the letter frequencies at every position. Does a stuck run also carry the same vector at every position? We split each token of the last stream into
-the mean over all tokens of a batch and the rest. The token share is the rest's share of the squared length.
+A model that ignores its input predicts the letter frequencies at every position. Does a stuck run also carry the same vector at every position? Then its token share is near 0.
 """
 
 
@@ -478,18 +468,15 @@ plots.panels(
     xlabel="step",
     log=(SHARE, RATIO),
     caption="Token share of the last stream (the part of its squared length that distinguishes tokens), and the gradient of "
-    "the first block divided by that of the last, during the first sixty steps, for Post-Norm without and with warm-up and for Pre-Norm without warm-up. At step 0 "
-    "the three are alike. Twenty steps later, most Post-Norm runs without warm-up have nearly the same vector for all tokens, and their first blocks get almost no gradient.",
+    "the first block divided by that of the last, during the first sixty steps. At step 0 "
+    "the three kinds of model are alike. Twenty steps later, most Post-Norm runs without warm-up have nearly the same vector for all tokens, and their first blocks get almost no gradient.",
     provenance=lab.provenance(watched),
 ).named("three-starts")
 
 # %% [markdown]
 r"""
-**What came out.** By step 20, in most runs of Post-Norm without warm-up, all tokens are nearly the same vector, so the model gives the same answer at every position. Hardly any gradient reaches the first block.
-With warm-up, and under Pre-Norm, the median token share dips and recovers. No loss becomes infinite: some of Post-Norm's losses spike in the chapter's first figure, and then settle near the plateau.
-
-In the other Post-Norm runs without warm-up, the token share is still as much as several per cent, and yet their losses stay near the plateau. So in *most* stuck runs, but not in all, the tokens have merged.
-(The entries of the table above are medians over the runs. For the identity path, $r$ is averaged over tokens.)
+**What came out.** By step 20, in most runs of Post-Norm without warm-up, all tokens are nearly the same vector, so the model gives the same answer at every position.
+With warm-up, and under Pre-Norm, the median token share dips and recovers. In *most* stuck runs, but not in all, the tokens have merged. (The table's entries are medians over the runs, and $r$ is averaged over tokens.)
 
 What makes the tokens disappear? There are four suspects.
 
@@ -520,7 +507,7 @@ arms["Post-Norm"].measure(first_over_last, at=0).claim(
 
 # %% [markdown]
 r"""
-**Cleared, at step 0,** under both placements. With half of Xavier's gain the writes are small, so $r$ is near 1. The estimate $2^{-S/2}$ assumes writes as large as the stream. Other models may differ: [Takase et al. (2023)](https://arxiv.org/abs/2206.00330) blame vanishing gradients in deep translation models with cross-attention, which we did not train.
+**Cleared, at step 0,** under both placements. With half of Xavier's gain the writes are small, so $r$ is near 1. The estimate $2^{-S/2}$ assumes writes as large as the stream.
 
 ### Suspect 2: a floor that only Pre-Norm has
 
@@ -545,7 +532,7 @@ exact(length, tolerance=1e-9).claim(
 
 # %% [markdown]
 r"""
-**Cleared.** The gradient is gone, up to rounding. Pre-Norm has no floor either, so the lack of one cannot be why only Post-Norm fails. In the figure above, the gradient of Pre-Norm's first block does keep up with that of its last block, but no law ensures that.
+**Cleared.** Pre-Norm has no floor either, so the lack of one cannot be why only Post-Norm fails.
 
 ### Suspect 3: large gradients in the last layer
 
@@ -585,7 +572,7 @@ powers_of_depth(final_norm=False).claim(
 
 # %% [markdown]
 r"""
-The gradient falls about as the theorem says, and without the final norm it does not fall. But Adam divides each gradient by its own size, so a large gradient does not lead to a large step. And is the gradient of Post-Norm's last block large at all in the models that fail? We divide it by Pre-Norm's at step 0.
+With the final norm the gradient falls about as [the theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) says. But Adam divides each gradient by its own size, so a large gradient does not lead to a large step. And is the gradient of Post-Norm's last block large at all in the models that fail?
 """
 
 
@@ -606,8 +593,8 @@ compare_at_zero(lambda record, step: record.probes["gradient-by-steps"][step][-1
 
 # %% [markdown]
 r"""
-**Cleared, at six blocks.** The two gradients are about equal: with half of Xavier's gain Pre-Norm's stream has hardly grown, so its final norm divides by little more than 1. The bounds may explain the failure of
-deeper stacks (the paper's own deepest have 14 + 14 layers), but not that of these six blocks. Appendix C tests [the theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) over 2 to 32 blocks, in the setting of its proof.
+**Cleared, at six blocks.** With half of Xavier's gain Pre-Norm's stream has hardly grown, so its final norm divides by little more than 1. The bounds may explain the failure of
+deeper stacks (the paper's own deepest have 14 + 14 layers), but not that of these six blocks.
 
 ### Suspect 4: a first step that goes too far
 
@@ -631,7 +618,7 @@ r"""
 
 ### The same measurements at step 20
 
-The slider shows the token share after each block, at five moments of training. Before you move it: in which kind of model will the share drop
+The slider shows the token share after each block. Before you move it: in which kind of model will the share drop
 first, and in which will it recover?
 """
 
@@ -663,14 +650,14 @@ plots.explore(
     moments,
     "step", label="step", start="20" if "20" in moments else moments[-1],
     caption="Token share (the part of the stream's squared length that distinguishes tokens) after each block, just before the step that the slider sets. In all three kinds of model the share drops in the first steps. "
-    "It recovers in Pre-Norm and in Post-Norm with warm-up. In most runs of Post-Norm without warm-up it does not recover, and falls by powers of ten from the first block to the last.",
+    "In most runs of Post-Norm without warm-up it does not recover, and falls by powers of ten from the first block to the last.",
 )  # fmt: skip
 
 # %% [markdown]
 r"""
-**What came out.** All three lines dip: every model writes letter frequencies first. Without warm-up the share is small by step 4, even under Pre-Norm. With warm-up it is not that small before step 12.
+**What came out.** All three lines dip: every model writes letter frequencies first. Without warm-up they dip sooner, even under Pre-Norm.
 Then the three lines separate. Under Pre-Norm the constant stays *next to* the tokens, and training goes on from there. Under Post-Norm
-every block divides the tokens as well. If the share shrinks by a similar factor in every block, it gives a falling straight line on a logarithmic axis. So do the angles that halve each time [a constant is written](02_pre_and_post_norm.ipynb#a-constant-write-twelve-times). In Post-Norm without warm-up, the
+every block divides the tokens as well, as when [a constant is written](02_pre_and_post_norm.ipynb#a-constant-write-twelve-times) twelve times. In Post-Norm without warm-up, the
 gradient of the first block, equal to that of the last at step 0, has nearly vanished by step 20 ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)).
 
 At step 0 the identity path was innocent, because writes were small. Now they are large. Is this path the cause now, or does $I + J_f$ still compensate for the
@@ -679,7 +666,7 @@ factor of $J_N$?
 ### Intervention: give the model the letter frequencies
 
 A correlation would prove nothing, so we intervene. If writing the constant is the cause, removing the need for it should help. **What we did:** *give* the model the letter frequencies, as a fixed bias of its logits, and leave everything else unchanged.
-First we look at step 20, with the ten seeds from above.
+First we look at step 20.
 """
 
 # %%
@@ -734,10 +721,10 @@ plots.table([look(arm, sizes.then) for arm in ("Post-Norm", "frequencies given")
 # %% [markdown]
 r"""
 **The constant merges the tokens.** We changed only one thing, and the tokens stay distinct. In these runs, too, the norms have divided the stream by large numbers: little is left on the identity path. Yet their first block gets about as much
-gradient as the last. The identity path alone would leave the first block almost none. So at step 20 $I + J_f$ compensates for the factor of $J_N$, as long as writes depend on
+gradient as the last. So at step 20 $I + J_f$ compensates for the factor of $J_N$, as long as writes depend on
 their tokens.
 
-Do the given frequencies still help at the end of training? **What we did:** train each kind with twenty new seeds, and repeat ten runs of each kind twice: once at a lower learning rate, and once with four times as many steps.
+Do the given frequencies still help at the end of training? **What we did:** train each kind with twenty new seeds, and ten of these also at a lower learning rate and with four times as many steps.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -773,10 +760,10 @@ plots.table(
 
 # %% [markdown]
 r"""
-**The constant also causes the plateau, but not alone.** If Post-Norm is given the frequencies, the mean final loss is lower by much more than the criterion's tenth of a nat, and almost none of the twenty new short runs is stuck. Does a model that already knows the frequencies merely have less to learn? No: Pre-Norm gains practically nothing from them
-(the card's control). We did not try whether a *learned* bias of the logits would do the same.
+**The constant also causes the plateau, but not alone.** If Post-Norm is given the frequencies, almost none of the twenty new short runs is stuck. Does a model that already knows the frequencies merely have less to learn? No: Pre-Norm gains practically nothing from them
+(the card's control).
 
-But half of the longer runs, whose learning rate stays high for longer, get stuck although they were given the frequencies. A few of the thirty short runs that were given them (ten from the measurements at step 20, twenty new ones) get stuck, too. The table lists these runs:
+But half of the longer runs, whose learning rate stays high for longer, get stuck although they were given the frequencies. So do a few of the thirty short runs at that rate (ten earlier ones and the twenty new ones), which the next table lists:
 """
 
 # %%
@@ -794,10 +781,10 @@ plots.table(
 
 # %% [markdown]
 r"""
-In most of these runs the tokens remain distinct up to the last measured step. But their norms have divided by as much as plain Post-Norm's, and the gradient of their first block has nearly vanished: by step 140 $I + J_f$ no longer compensates.
+In most of these short runs the tokens remain distinct up to the last measured step. But their norms have divided by as much as plain Post-Norm's, and the gradient of their first block has nearly vanished: by step 140 $I + J_f$ no longer compensates.
 That fits the second case of [Two Jacobians](02_pre_and_post_norm.ipynb#two-jacobians), long writes that differ between tokens and still depend little on small changes in the input. We did not measure $J_f$.
 
-Can this be seen earlier? **What we did:** for the twenty new runs that were given the frequencies, compute the rank correlations of the identity path and the token share at step 20 with the final loss.
+Can this be seen earlier? **What we did:** for the twenty new short runs that were given the frequencies, correlate the identity path and the token share at step 20 with the final loss.
 """
 
 
@@ -828,7 +815,7 @@ rank.after(given.measure("test.loss")).claim(
 
 # %% [markdown]
 r"""
-**What came out.** In these runs the tokens stay distinct, and in most of them the gradient still reaches the first block. Yet the larger the factors by which a run's norms divided at step 20, the higher was its final loss. (Norms divide by more when writes have grown, so this may be an effect of the writes.) The token share shows no such relation. At the lower learning rate and in the longer runs the result is less clear ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
+**What came out.** At step 20 the tokens of these runs are distinct. Yet the larger the factors by which a run's norms divided, the higher was its final loss. (Norms divide by more when writes have grown, so this may be an effect of the writes.) At the lower learning rate and in the longer runs the result is less clear ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
 
 **A shared constant is one way onto the plateau; writes that go on growing seem to be another.**
 The first is a cause: removing it changed the outcome. The second is only a correlation: we did not change the division alone.
@@ -843,7 +830,7 @@ have a standard deviation of only $\tfrac12\sqrt{2/64} \approx 0.09$, and larger
 ### What warm-up does
 
 Would a few steps of warm-up suffice? And
-would a low learning rate make warm-up unnecessary? **What we did:** train Post-Norm with 5 and with 20 steps of warm-up, and at a learning rate of 0.003 without warm-up.
+would a low learning rate make warm-up unnecessary?
 """
 
 # %%
@@ -878,7 +865,7 @@ does not prevent the dip; it makes recovery possible.
 
 <details><summary>Why does the dip do no harm there?</summary>
 
-With 60 steps of warm-up the first 20 steps add up to $(1 + 2 + \dots + 20)/60 = 3.5$ full steps, instead of about 19. At step 20 the norms of these runs have divided by far less ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)), probably because their writes are shorter, which we did not measure.
+With 60 steps of warm-up the first 20 steps add up to $(1 + 2 + \dots + 20)/60 = 3.5$ full steps, instead of about 19. At step 20 the norms of these runs have divided by far less ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)).
 
 </details>
 
@@ -913,17 +900,16 @@ r"""
 ### Other learning rates and full training runs
 
 So far, enough warm-up or a low learning rate has kept Post-Norm off the plateau. Does that hold in full training runs, and at other learning rates? From here on the models are those of the *ladder*, the grid of experiments
-that all chapters share.
+that all chapters share: recipes trained on the same text, at several model sizes.
 
 <details><summary>Models and training</summary>
 
-The models of sizes S and M are trained on 20 characters per parameter. All use RMSNorm, SwiGLU, warm-up over a tenth of the steps,
-gradients clipped at 1, and, unless we say otherwise, Megatron's initialization (all weights small, and those that write to the stream smaller still). The ladder's sizes and their variants are called *rungs*. Size S has our six blocks of width 32 and 3,200 steps.
-Models of size M have six blocks of width 64 and are trained for 6,000 steps on windows of 64. The variants D and D24 have the width and the text of size S, but twelve and 24 blocks.
+The ladder's *rungs* are its sizes and their variants. Size S has our six blocks of width 32, and size M six blocks of width 64. Both are trained on 20 characters per parameter. The variants D and D24 have the width and the text of size S, but twelve and 24 blocks.
+All use RMSNorm, SwiGLU, warm-up over a tenth of the steps, gradients clipped at 1, and, unless we say otherwise, Megatron's initialization (all weights small, and those that write to the stream smaller still).
 
 </details>
 
-**What we did.** First we trained five recipes at five learning rates, one run each, all with warm-up: Pre-Norm, Post-Norm, Post-Norm with Xavier's initialization, a model without norms, and the "normalized skip" $x \leftarrow N(x) + f(N(x))$. Then, at the second highest of these rates, we trained five seeds of Post-Norm and of Pre-Norm.
+**What we did.** We trained five recipes at five learning rates, one run each, all with warm-up: Pre-Norm, Post-Norm, Post-Norm with Xavier's initialization, a model without norms, and the "normalized skip" $x \leftarrow N(x) + f(N(x))$.
 """
 
 # %%
@@ -951,7 +937,6 @@ plots.curves(
 # %% [markdown]
 r"""
 What does such a loss mean? Two of these models continue the same text: Pre-Norm at its best learning rate, and Post-Norm on the plateau.
-We draw each next character from the model's probabilities, always with the same seed.
 """
 
 # %%
@@ -986,21 +971,13 @@ show_explorer(
 
 # %% [markdown]
 r"""
-**What came out.** At the second highest learning rate Post-Norm stays on the plateau in spite of warm-up, whereas Pre-Norm still trains.
-Would a stuck run escape eventually? None of the ladder's Post-Norm runs at this learning rate escaped in 3,200 steps. In the intervention, none of the longer Post-Norm runs without the frequencies escaped in 600 steps.
-
-In translation [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) found
-that warm-up was insufficient and that a smaller initialization was the cure. Whether Post-Norm needs warm-up depends on the recipe, the initialization and the learning rate.
+**What came out.** At the second highest learning rate warm-up is not enough for Post-Norm. In translation [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) found
+the same, and that a smaller initialization was the cure. Whether Post-Norm needs warm-up depends on the recipe, the initialization and the learning rate.
 
 ### Each at its own rate
 
-Which placement reaches the lower loss, if each may use the learning rate that suits it best?
-
-<details><summary>How we tuned and evaluated</summary>
-
-We tune the learning rate of each placement with three seeds, and compare the test losses of other seeds, at two model sizes with six blocks each. The evaluation is preliminary, because some planned runs do not exist yet. The card's sentence also gives the interval at size S, which has the most seeds. This interval lies within the margin.
-
-</details>
+Which placement reaches the lower loss, if each may use the learning rate that suits it best? On the ladder we *tune* each recipe's learning rate: we search, with three seeds, for the one with the lowest validation loss.
+Then we compare the test losses of other seeds, trained at the tuned rates.
 """
 
 # %%
@@ -1023,11 +1000,11 @@ post_over_pre.claim(
 
 # %% [markdown]
 r"""
-**What came out.** So far, the difference between the losses is within the margin. In the smaller models Post-Norm's loss is a little higher. *Within the margin* does not mean that there is no difference, and the result is preliminary. The models use their context: without attention the loss is far higher.
+**What came out.** So far, the difference between the losses is within the margin of 0.02 nats. The result is preliminary, because some planned runs do not exist yet. In the smaller models Post-Norm's loss is a little higher.
 
 **Limits.** The reports that Post-Norm is better concern translation and deeper stacks. A tie here does not refute them. And Pre-Norm's advantage is at learning rates above the best one, as the figure of five rates shows.
 
-Is it still a tie in deeper models? The identity path is a product over all sublayers, so depth should matter more than width. We repeat the comparison with twelve blocks.
+Is it still a tie in deeper models? The identity path is a product over all sublayers, so depth should matter more than width.
 """
 
 # %%
@@ -1041,13 +1018,7 @@ post_over_pre.only("D").claim(
 
 # %% [markdown]
 r"""
-With twelve blocks Post-Norm's loss is higher, but the interval only just excludes zero. With 24 blocks the loss is higher, too ([appendix E](E_hybridnorm.ipynb#table-5-depth)). Both results are for one width and one text.
-
-<details><summary>How sure is that?</summary>
-
-The verdict is weak: leaving out one run changes it. Most of the interval's width is uncertainty from tuning: each best learning rate is known only approximately, and more evaluation seeds would not change that.
-
-</details>
+The verdict is weak: leaving out one run changes it. With 24 blocks Post-Norm's loss is higher, too ([appendix E](E_hybridnorm.ipynb#table-5-depth)). Both results are for one width and one text.
 
 ### The price of the highway
 
@@ -1108,13 +1079,11 @@ compare_cuts(LATE["second half without the last"]).claim(
 
 # %% [markdown]
 r"""
-**What came out.** Leaving out a late block costs Post-Norm more than Pre-Norm, and leaving out an early block costs Post-Norm less. Averaged over all blocks, the cost is a little lower for Post-Norm at S and M, and a little higher in the deeper variants ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
-
-**Limits.** This does not show that late Pre-Norm blocks are idle: in the figure, leaving one out costs about as much as leaving out a middle one. And although its late blocks are cheaper to leave out, Pre-Norm's final loss at six blocks is no higher than Post-Norm's.
+**Limits.** The card does not show that late Pre-Norm blocks are idle: in the figure, leaving one out costs about as much as leaving out a middle one. And although its late blocks are cheaper to leave out, Pre-Norm's final loss at six blocks is no higher than Post-Norm's.
 
 ### Seven answers
 
-Many recipes try to have both a highway and late blocks that matter. The first two rows of the table are the placements that you know. The next seven rows are the answers: each moves, adds or weights a norm or a skip. LNS, in the last row, leaves norms and skips as they are and only scales the output of Pre-Norm's norms.
+Many recipes try to have both a highway and late blocks that matter. The seven answers below Post-Norm and Pre-Norm each move, add or weight a norm or a skip. LNS, in the last row, leaves norms and skips as they are and only scales the output of Pre-Norm's norms.
 
 | answer | equation | norm on the stream? |
 | --- | --- | --- |
@@ -1136,8 +1105,6 @@ Open the lines below. Each says how the answer affects the *signal*, the *gradie
 Let the embedding and every write have variance 1 and be uncorrelated. Pre-Norm's final vector is a sum of $1 + S$ such vectors, so the embedding's share is $1/\sqrt{1 + S}$: $0.28$ for the twelve sublayers of six blocks, and $0.10$ for the 96 of 48 blocks.
 Post-Norm's share is $2^{-S/2}$: $0.016$ and $4\cdot10^{-15}$ for the same two depths. A root falls slowly with depth, and a power falls fast. A gradient that passes only through the skips is multiplied by the same number. We derived all of this for the start of training and for writes of that size.
 
-*First steps:* at first Adam moves each weight by about the learning rate, whatever the size of the gradient.
-
 </details>
 
 <details><summary>Pre-Norm: nothing on the stream is divided</summary>
@@ -1148,7 +1115,7 @@ Post-Norm's share is $2^{-S/2}$: $0.016$ and $4\cdot10^{-15}$ for the same two d
 </details>
 <details><summary>Output norm: every write has a fixed size</summary>
 
-*Signal:* every write has the size that the norm's gain sets, so $S$ writes lengthen the stream by at most $S$ times that size. The embedding's share is the same as in Pre-Norm. The sublayer reads the unnormalized stream. *Gradient:* the skips pass it unchanged, as in Pre-Norm. In a branch it is divided by the size of the raw write. *First steps:* the direction of a write changes, but not its size, and the smaller the initial weights, the further a step turns it. So a small initialization no longer means small writes.
+*Signal:* every write has the size that the norm's gain sets, so $S$ writes lengthen the stream by at most $S$ times that size. The embedding's share is the same as in Pre-Norm. *Gradient:* the skips pass it unchanged, as in Pre-Norm. In a branch it is divided by the size of the raw write. *First steps:* the direction of a write changes, but not its size, and the smaller the initial weights, the further a step turns it. So a small initialization no longer means small writes.
 *Cost:* as many norms as in Pre-Norm, and sublayer inputs that grow with the stream. *Wrong if* the trained stream did not stay smaller than Pre-Norm's. In our models it stays smaller, though at another learning rate ([streams, block by block](C_zoo.ipynb#streams-block-by-block)).
 
 </details>
@@ -1164,7 +1131,7 @@ Post-Norm's share is $2^{-S/2}$: $0.016$ and $4\cdot10^{-15}$ for the same two d
 </details>
 <details><summary>Mix-LN: the stream fades in the first quarter only</summary>
 
-*Signal:* the embedding and the first writes fade in the first quarter only. From there on the stream is a plain sum of fewer writes. Of six blocks one is Post-Norm: its two sublayers leave half of the embedding, ten more sublayers add to it, and the share is $\tfrac12/\sqrt{11} \approx 0.15$. *Gradient:* on the skips, it shrinks by the same factor as the embedding's share. At 48 blocks the twelve Post-Norm blocks reduce the gradient along the skips to $2^{-12}$ of its size. *First steps:* the first blocks can merge tokens, as in Post-Norm. *Cost:* no more norms than before, and Post-Norm's trouble in a quarter of the stack.
+*Signal:* the embedding and the first writes fade in the first quarter only. From there on the stream is a plain sum of fewer writes. Of six blocks one is Post-Norm: its two sublayers leave half of the embedding, ten more sublayers add to it, and the share is $\tfrac12/\sqrt{11} \approx 0.15$. *Gradient:* at 48 blocks the twelve Post-Norm blocks reduce the gradient along the skips to $2^{-12}$ of its size. *First steps:* the first blocks can merge tokens, as in Post-Norm. *Cost:* no more norms than before, and Post-Norm's trouble in a quarter of the stack.
 *Wrong if* leaving out a late block raised the loss no more than under Pre-Norm. In our models, which are shallower than the paper's, we could not distinguish the late blocks of the two recipes, though at tuned rates Mix-LN's gradients are more even ([against idle late blocks](C_zoo.ipynb#against-idle-late-blocks)).
 
 </details>
@@ -1193,26 +1160,11 @@ Post-Norm's share is $2^{-S/2}$: $0.016$ and $4\cdot10^{-15}$ for the same two d
 
 </details>
 
-Four remedies leave the equation of the block as it is. The last is our intervention, a test rather than a recipe.
+Warm-up and a lower learning rate leave the equation of the block as it is. So do smaller initial weights:
 
-<details><summary>Warm-up: the first steps are small</summary>
-
-$\eta_t = \eta\,\min(1, t/T)$ at step $t$. *Signal, gradient:* unchanged at step 0. *First steps:* the first is $T$ times smaller, and the next ones grow. *Cost:* $T$ steps below the full learning rate, and one more number, $T$, to choose. *Wrong if* runs got stuck in spite of it. At a high enough learning rate our runs do, so it is a remedy only at some learning rates.
-
-</details>
-<details><summary>A lower learning rate: all steps are small</summary>
-
-*Signal, gradient:* unchanged at step 0. *First steps:* smaller by the same factor as all later steps. *Cost:* slower training. *Wrong if* runs got stuck at low rates, too. At the one low learning rate that we tried, no run got stuck.
-
-</details>
 <details><summary>Smaller initial weights: writes begin small</summary>
 
-[Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) used them. *Signal, gradient:* writes $\lambda$ times as large leave $(1 + \lambda^2)^{-S/2}$ on the identity path instead of $2^{-S/2}$. *First steps:* Adam's steps are as long as before. *Cost:* no additional time. *Wrong if* they prevented nothing once writes had grown. That is what our models show: they start with half of Xavier's gain and lose nearly nothing on the identity path at step 0, but at this learning rate the path collapses within twenty steps.
-
-</details>
-<details><summary>Giving the frequencies: there is no constant to write</summary>
-
-The logits are $W x_S + b$ with a fixed $b$, the logarithm of each letter's frequency. *Signal:* the stream need not carry the constant, and the token share stays large. *Gradient:* it still reaches the first block at step 20, although the identity path is small. *First steps:* they need not move all tokens in one direction. *Cost:* a count of the letters. *Wrong if* tokens merged nevertheless, or if Pre-Norm gained as much. Neither happened, but some runs got stuck all the same, probably because their writes went on growing.
+[Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) used them. *Signal, gradient:* writes $\lambda$ times as large leave $(1 + \lambda^2)^{-S/2}$ on the identity path instead of $2^{-S/2}$. *First steps:* Adam's steps are as long as before. *Cost:* no additional time. *Wrong if* they prevented nothing once writes had grown. That is what our models show: they start with half of Xavier's gain and lose nearly nothing on the identity path at step 0, but at the learning rate $0.025$ the path collapses within twenty steps.
 
 </details>
 
@@ -1283,7 +1235,7 @@ exact(change_when_tripled(None), tolerance=1e-3).claim(
 r"""
 ## How we know
 
-**Which runs count as stuck?** We call the threshold, a tenth of a nat, the *cut*. Cuts of half and twice this size give the same picture as in [Post-Norm without warm-up](02_pre_and_post_norm.ipynb#post-norm-without-warm-up):
+**Which runs count as stuck?** We call the threshold, a tenth of a nat, the *cut*. It is our choice. Cuts of half and twice this size give the same picture:
 """
 
 
@@ -1304,13 +1256,7 @@ plots.table([{"runs": arm, **count_stuck(arms[arm])} for arm in trio])
 
 # %% [markdown]
 r"""
-**Is the cause the division, or the constant?** In the table below, the first two rows compare the two kinds of run when their norms have divided by about the same factor. The first row shows the runs that were given the frequencies, at step 20. The second row shows plain Post-Norm at the first measured step at which its norms divide by at least as much. In the first row the gradient reaches the first block, and in the second row hardly any of it does. So the division alone does not explain the difference.
-
-<details><summary>Why we compare at equal division, and what the last row shows</summary>
-
-By step 20 the norms divide the stream by a smaller factor in the runs that were given the frequencies than in plain Post-Norm (third row), so a comparison at that step would not separate the division from the constant. The last row shows the runs that were given the frequencies at the last measured step.
-
-</details>
+**Is the cause the division, or the constant?** By step 20 the norms divide the stream by less in the runs that were given the frequencies (the table's first row) than in plain Post-Norm (third row). So we compare the first row with plain Post-Norm at the first measured step at which its norms divide by at least as much (second row). In the first row the gradient reaches the first block, and in the second row hardly any of it does. So the division alone does not explain the difference.
 """
 
 # %%
@@ -1359,13 +1305,7 @@ plots.table([compare_ends(*of) for of in both_looks.items()], digits=2)
 # %% [markdown]
 r"""
 **Could the outcome be predicted at step 20?** For each of the three cuts, draw one run that learned and one that is stuck. The table gives the probability that, at step 20, the run that learned has the larger value of a measure. By chance it would be one half.
-
-<details><summary>Which runs these are, and why the table proves little</summary>
-
-There are thirty runs of Post-Norm: ten with warm-up, ten without, and ten that were given the frequencies.
-The table is post hoc, and the three kinds of run differ from the start, which alone could produce such a table. That is why the card on the identity path tests twenty new runs of a single kind.
-
-</details>
+The table is post hoc, and its three kinds of run (Post-Norm with warm-up, without, and given the frequencies) differ from the start, which alone could produce such a table. That is why the card on the identity path tests new runs of a single kind.
 """
 
 # %%
@@ -1390,14 +1330,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-The next table gives the rank correlations of the same measures with the final loss, among runs that were given the frequencies. A negative number means that runs with a larger value of the measure reach a lower loss.
-
-<details><summary>What the table shows</summary>
-
-In the short runs at the high rate the identity path predicts the final loss at every step. At the lower rate it predicts the loss less well, and at step 12 the token share predicts it better. In the longer runs the identity path predicts nothing at steps 12 and 20. At step 60 the token share is the better predictor, and at step 140 the identity path is.
-The two other settings have ten seeds each.
-
-</details>
+The next table gives the rank correlations of the same measures with the final loss, among runs that were given the frequencies. In the short runs at the high rate the identity path predicts the final loss at every step. At the lower rate it predicts the loss less well, and in the longer runs not at all at steps 12 and 20. In both of these settings there is a step at which the token share predicts it better.
 """
 
 
@@ -1421,7 +1354,7 @@ plots.table(
 r"""
 **Twelve blocks: does a learning rate at which no seed learns count?** One grid step above Post-Norm's best learning rate every seed stayed at the loss of the unigram baseline. If the tuning uses that loss, the interval excludes zero. If not, it excludes zero only just, and the verdict is weak. The card leaves this loss out, a choice that we made after seeing the result ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
 
-**Which blocks are late?** On the card, those of the second half except the last. The table's second row adds the last block, and its third averages over all blocks. Its entries are Post-Norm's cost minus Pre-Norm's, in nats.
+**Which blocks are late?** With or without the last block, leaving out a block of the second half costs Post-Norm more. Averaged over all blocks it costs Post-Norm a little less at S and M, and a little more in the deeper variants. The table's entries are Post-Norm's cost minus Pre-Norm's, in nats.
 """
 
 
@@ -1539,12 +1472,11 @@ Adam divides by the size of the gradient. What can clipping change, then?
 
 ## What you now know
 
-- **How can the place of one norm decide?** Every model first writes the letter frequencies into all tokens. Pre-Norm adds them next to the tokens' content.
-  Post-Norm divides that content, too. At a high learning rate the tokens of most runs merge, and little of the gradient that could separate them reaches the first block.
+- **How can the place of one norm decide?** Every model first writes the letter frequencies into all tokens. Pre-Norm adds them next to the tokens' content, and Post-Norm divides that content, too. At a high learning rate the tokens of most Post-Norm runs without warm-up merge, and little of the gradient that could separate them reaches the first block.
   <!-- 02-post-norm-merges-its-tokens 02-a-constant-write-halves-the-angle 02-a-constant-write-leaves-pre-norm-its-token -->
-- **Given the frequencies, tokens stay distinct in nearly all short runs, and the loss is lower**, at each of two learning rates and, at the higher one, of two lengths. At the lower learning rate the tokens of most runs stay distinct even without the frequencies, and yet the loss is lower with them. So the frequencies help in another way as well. Nor are they a complete cure: many of the longer runs are stuck.
+- **Given the frequencies, tokens stay distinct in nearly all short runs, and the loss is lower**, at each of two learning rates and, at the higher one, of two lengths. They are not a complete cure: many of the longer runs are stuck. And at the lower learning rate they help although the tokens of most runs stay distinct even without them.
   <!-- 02-a-given-constant-keeps-tokens-apart 02-a-given-constant-prevents-the-plateau -->
-- **Merged tokens are not the whole explanation.** Among runs that were given the frequencies, those whose norms have divided more reach a higher loss. We saw this at step 20 in twenty short runs, whose tokens all stay distinct. In ten longer runs we did not see it at step 20, but we saw it at the last measured step, still in the first quarter of training. We did not try changing the division alone.
+- **Merged tokens are not the whole explanation.** Among short runs at the high learning rate that were given the frequencies, those whose norms have divided more by step 20 reach a higher loss, although the tokens are still distinct then. In longer runs we did not see this at step 20, and we did not try changing the division alone.
   <!-- 02-the-path-foretells-the-end -->
 - **Step 0 shows no difference** with 6 blocks: neither vanishing gradients nor a large last gradient nor a first step that is too long distinguishes the two placements. And Pre-Norm's gradient has no lower bound.
   <!-- 02-step-zero-shows-nothing 02-last-gradients-begin-alike 02-first-steps-go-equally-far 02-pre-gradient-has-no-floor -->
@@ -1566,7 +1498,7 @@ Adam divides by the size of the gradient. What can clipping change, then?
 | --- | --- | --- |
 | the loss stays at that of a model that knows only letter (or token) frequencies | Post-Norm's tokens have merged, or (probably) growing writes make its norms divide by more and more | warm-up, a lower rate, Pre-Norm |
 | the loss is fine but the model is not the paper's | the norm is not where the text says it is | compare with the equation |
-| logits grow when the last block's output is tripled | the final norm is missing | add it |
+| a Pre-Norm model's logits grow when the last block's output is tripled | the final norm is missing | add it |
 
 ## References
 

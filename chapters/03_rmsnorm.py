@@ -113,8 +113,7 @@ plots.table(
 # %% [markdown]
 r"""
 With RMSNorm, both $a + 10$ and $b + 10$ come close to $(1, 1, 1, 1)$. The two tokens differ only in their deviations from the mean. In $a$ and $b$, these deviations make up 5/9 of the
-energy (here the sum of squares), but in $a + 10$ and $b + 10$ only 5/149. LayerNorm's outputs are unchanged. This picture shows everything that can go wrong without the
-subtraction.
+energy (here the sum of squares), but in $a + 10$ and $b + 10$ only 5/149. LayerNorm's outputs are unchanged.
 
 ### What the subtraction removes
 
@@ -166,7 +165,7 @@ exact(len(differ)).claim(
 
 # %% [markdown]
 r"""
-The subtraction removes one direction out of $d$: at width 4096, on average one part in 4096 of a random vector's energy. So it should cost little to keep that direction, unless tokens have a large component along it. Remember that exception.
+The subtraction removes one direction out of $d$: at width 4096, on average one part in 4096 of a random vector's energy. So it should cost little to keep that direction, unless tokens have a large component along it.
 
 ### Exercise 1
 
@@ -292,12 +291,12 @@ shares the embedding's weights must keep a copy from before the centring.
 
 </details>
 
-So one question is answered for Pre-Norm: without the subtraction, no function is lost. Two questions are open. What does RMSNorm save? And does *training* find the function as easily?
+So under Pre-Norm, no function is lost without the subtraction. What does RMSNorm save?
 
 Of the seven operations on each value (sum, subtraction, square, sum of squares, division, gain, shift), RMSNorm saves three: the sum, the subtraction and the shift. Compared with the work of a large model's matrices, that is negligible. The cost of a norm
 is memory traffic: it reads a row and writes a row. A fused kernel, one GPU program for the whole norm, keeps the row on the chip between its passes, whichever
 formula it computes, so both formulas are equally fast. An RMSNorm without a fused kernel may even be *slower* than a LayerNorm with one.
-**Speed is a property of a kernel, not of a formula.** Chapter 09 measures kernels. Appendix D counts [who uses which norm](D_numbers.ipynb#who-uses-which-norm).
+**Speed is a property of a kernel, not of a formula.** Chapter 09 measures kernels.
 """
 
 # %%
@@ -338,15 +337,9 @@ r"""
 
 ### The loss
 
-The *ladder* is the grid of experiments that all chapters share: the same recipes at several model sizes, each trained long enough to be compared. LayerNorm has a gain and a shift, but RMSNorm has only a gain, so the two models differ in the shift, too.
-We did not separate the effects of these two differences.
-We call two norms equal if their losses differ by less than 0.009 nats. This margin is less than a quarter of the cost of a learning rate that is off by a factor of $\sqrt{10}$.
-
-<details><summary>How we tuned and evaluated</summary>
-
-Size S, the smallest, has six blocks of width 32, trained on 20 characters per parameter in 3,200 updates. For each norm, we try at least seven learning rates, and evaluate the best one with fresh seeds.
-
-</details>
+The *ladder* is the grid of experiments that all chapters share: the same recipes at several model sizes. At size S, the smallest (six blocks of width 32), we compare LayerNorm with RMSNorm, each at its best learning rate.
+The two models differ in the shift, too: RMSNorm has only a gain.
+We call two norms equal if their losses differ by less than 0.009 nats.
 """
 
 # %%
@@ -392,9 +385,9 @@ ahead["pre"].claim(
 r"""
 ### How large is the mean?
 
-RMSNorm's loss may be a little higher, by less than the margin. Why does so little depend on the subtraction? Perhaps there is nothing to subtract. The mean's share of a token's energy,
+Why does so little depend on the subtraction? Perhaps there is nothing to subtract. The mean's share of a token's energy,
 $\mu^2/\mathrm{RMS}^2$, is the token's squared cosine with $\mathbf 1$: 4/9 for $a$, 144/149 for $a + 10$, and on average $1/d$
-for a random direction. We measure this share in small models of four blocks, trained for 150 steps. That is enough to see how the stream develops, but too short to rank losses.
+for a random direction. We measure this share in small models of four blocks, trained for 150 steps.
 """
 
 # %%
@@ -433,15 +426,14 @@ shares["rms"].claim(
 # %% [markdown]
 r"""
 So **there is hardly anything to subtract**, as [Gupta et al. (2024)](https://arxiv.org/abs/2409.12951) found in large
-models. With RMSNorm, the share is about that of chance, $1/32$ at this width. (The verdict is weak: leaving out one run changes it. At width 4096, chance would give $1/4096$.) With LayerNorm, the share is even
-smaller. In the backward pass, LayerNorm subtracts the gradient's mean, so the matrices that write to the stream get no gradient along $\mathbf 1$. Training enlarges what they write in other directions, but hardly the mean. Adam rescales each entry
-separately, which brings a little of the mean back.
+models. With RMSNorm, the share is about that of chance, $1/32$ at this width. With LayerNorm, the share is even
+smaller. In the backward pass, LayerNorm subtracts the gradient's mean, so the matrices that write to the stream get no gradient along $\mathbf 1$.
 
 ### When the mean is large
 
 The means of trained tokens are small, so we enlarge them: we add an *offset* of 10 to every channel of every embedding, in the six-block model of size S. Embeddings start with an RMS of 1. So a token's RMS is now
 about 10, nearly all of it mean, and the differences between tokens are ten times smaller when they reach the matrices. Matrices ten times as large would compensate for
-that, and so would embeddings ten times as large under the same offset. But Adam moves a weight by about one learning rate per step, however small the gradient is. So making weights ten times as
+that. But Adam moves a weight by about one learning rate per step, however small the gradient is. So making them ten times as
 large takes ten times as many steps, or ten times the learning rate.
 """
 
@@ -456,7 +448,7 @@ plain_rate, its_rate = next(iter(of_plain.where(stage="first").by("lr"))), tunin
 
 # %% [markdown]
 r"""
-For the model with the offset, we tuned the learning rate with one seed. The best one is higher than without the offset. With five other seeds, we now train both models at these two learning rates and at those in between,
+With the offset, the best learning rate is higher than without it. We train both models at these two learning rates and at those in between,
 so that only the offset differs:
 """
 
@@ -486,7 +478,7 @@ plots.curves(
     logx=True,
     reference=ladder.references(sizes.rung),
     caption="Validation loss against learning rate at size S. The offset of 10 moves RMSNorm's curve to the right: with the offset, the loss is higher at low learning rates, and it begins to rise only at higher learning rates. "
-    f"With the offset, we ran learning rates below {between[0]:g} and above {between[-1]:g} only with the tuning seed, so these points are less certain than the means between them. We trained LayerNorm only without the offset: by algebra, the offset would not change its curve.",
+    "We trained LayerNorm only without the offset: by algebra, the offset would not change its curve.",
     provenance=lab.provenance(found.where(stage="tuning", rung=sizes.rung), tuning, without, final),
 ).named("offset-by-rate")
 
@@ -530,10 +522,7 @@ replace(plain_test.improvement_over(test[its_rate]), estimate=cost).tuned(
 
 # %% [markdown]
 r"""
-With the offset, the best learning rate is larger, though not ten times as large. For RMSNorm, an offset acts like a smaller learning rate: its curve moves to the right. So the offset raises the loss at low learning rates,
-and lowers it at rates that are too high without the offset. But the curve's lowest point is higher, too, and we cannot say why.
-And the best learning rate is known only as a range: among the learning rates with five seeds, the two highest can hardly be distinguished. The card's interval includes
-the uncertainty that comes from choosing the learning rate with one seed.
+For RMSNorm, the offset acts like a smaller learning rate: the curve moves to the right, though by less than a factor of ten. But its lowest point is higher, too, and we cannot say why.
 
 ### Do the blocks subtract the mean, or outgrow it?
 
@@ -601,9 +590,9 @@ kept[its_rate].tuned().claim(
 
 # %% [markdown]
 r"""
-At the learning rate that is best without the offset, the first blocks do remove most of the mean. At the rate that is best with it, the highest of the three, they
+At the learning rate that is best without the offset, the first blocks do remove most of the mean. At the rate that is best with it, they
 remove hardly any of it. Do they *outgrow* the mean instead?
-At each of these learning rates, the rest is larger than the mean at the end of the stream. But any stream grows with the learning rate. To isolate the effect of the
+At the end of the stream, the rest is larger than the mean. But any stream grows with the learning rate. To isolate the effect of the
 offset, we compare with a model without it at the same learning rate:
 """
 
@@ -642,9 +631,8 @@ combine(max, *(rest_at[rate] / stream_at[rate] for rate in between)).claim(
 
 # %% [markdown]
 r"""
-**The rest of the stream does outgrow the mean, but not because of the offset.** It grows with and without an offset, and more at a higher learning rate. At the same learning rate, the rest after the last block is smaller with the offset: slightly smaller at the lowest of these learning rates, and far smaller at the highest. **How much of
-the mean the blocks subtract depends on the learning rate.** The first blocks remove most of the mean at a low learning rate and hardly any of it at a high one, and later blocks add some back. We did not measure whether the matrices that read the
-stream learn to ignore the remaining mean. Real embeddings have no constant of 10. The experiment shows the failure from which LayerNorm's subtraction
+**The rest of the stream does outgrow the mean, but not because of the offset.** It grows without the offset, too, and at the same learning rate it ends larger there. **How much of
+the mean the blocks subtract depends on the learning rate.** Real embeddings have no constant of 10. The experiment shows the failure from which LayerNorm's subtraction
 protects a model.
 
 *By hand.* A probe reports an RMS of 13 and a mean of 12 for a token. What is the mean's share of its energy? And how many times smaller are differences between tokens after RMSNorm than after LayerNorm?
@@ -686,7 +674,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-Part 7 of the article series *Transformer Anatomy* ([errata](errata.md)) blames the subtraction $x_i - \mu$ for inaccurate variances in bfloat16. But the two-pass formula subtracts the mean, too, and gets the variance right here. The cause is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract. Its mean square is a sum of
+Part 7 of the article series *Transformer Anatomy* ([errata](errata.md)) blames the subtraction $x_i - \mu$ for inaccurate variances in bfloat16. But the two-pass formula subtracts the mean, too, and gets the variance right here. The cause is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract: its mean square is a sum of
 positive numbers, and in such a sum nothing can cancel. The statistic is safe, but the output is not: at a mean of 30 standard deviations, all outputs are near 1, where steps of $2^{-7}$ are coarse compared with differences of $1/30$.
 
 ### One-pass variance at a mean of 30
@@ -739,8 +727,8 @@ plots.explore(
     "offset-and-variance",
     label="mean / standard deviation",
     caption="Variances of 500 tokens of width 4096, computed in bfloat16. As the mean grows, one-pass variances fall on a coarser and coarser grid. From a mean "
-    "of 16 on, the true value 1 is no longer on that grid, and near 30 only −4, 0 and 4 are left. Which of the three is most frequent depends on the third "
-    "digit of the mean. The two-pass variance, and RMSNorm's mean square divided by the true one, stay near 1.",
+    "of 16 on, the true value 1 is no longer on that grid, and near 30 only −4, 0 and 4 are left. "
+    "The two-pass variance, and RMSNorm's mean square divided by the true one, stay near 1.",
 )
 
 # %%
@@ -831,7 +819,7 @@ plots.curves(
     logy=True,
     reference={"no correct digit": 1.0},
     caption="Relative error of the variance against the mean. With one pass, the three formats give three nearly parallel lines, which rise as the square of the mean until no correct digit "
-    "is left. With two passes, the error does not grow, up to a mean of 30. (In float16, squares overflow from 256 on.)",
+    "is left. With two passes, the error does not grow, up to a mean of 30.",
     provenance=lab.provenance(),
 ).named("error-by-mean")
 
@@ -923,7 +911,7 @@ plots.loss_curves(
     {arm: part.values(lambda record: record.losses) for arm, part in above.by("arm").items()},
     reference={"letter frequencies": ladder.FREQUENCIES, **ladder.references(sizes.rung)},
     caption="Training loss with the offset of 10. The runs in float32 and in two-pass bfloat16 coincide. With one pass, most runs reach a loss only a little lower than "
-    "that of letter frequencies, which a model reaches if it knows only how often each character occurs. One of these runs improves late, and 150 steps do not show whether the others would.",
+    "that of letter frequencies, which a model reaches if it knows only how often each character occurs. One of these runs improves late.",
     provenance=lab.provenance(above),
 ).named("over-the-cliff")
 
@@ -945,7 +933,7 @@ price.claim(
 r"""
 ### No effect on ordinary activations
 
-Does the one-pass formula also fail without the offset? We train with it on ordinary tokens:
+Does the one-pass formula also fail on ordinary tokens, without the offset?
 """
 
 # %%
@@ -961,11 +949,10 @@ Does the one-pass formula also fail without the offset? We train with it on ordi
 
 # %% [markdown]
 r"""
-The loss changes by less than this card's margin of 0.02 nats, and the first half of the chapter explains why: the means of ordinary tokens are small, far from a cliff at 16
+The first half of the chapter explains why the formula does no harm here: the means of ordinary tokens are small, far from a cliff at 16
 standard deviations. Keeping norms in float32 is a safe rule, but it protects against
 one formula, on one kind of token. If a norm accumulates in float32 and subtracts the mean before it squares,
-its input and output may both be in bfloat16, as in fused kernels. Appendix D covers other formats, from float16 to four bits:
-[The sum of squares, by width](D_numbers.ipynb#the-sum-of-squares-by-width).
+its input and output may both be in bfloat16, as in fused kernels. Appendix D covers [other formats](D_numbers.ipynb#the-sum-of-squares-by-width).
 
 ### Small print: ε and the last rounding
 
@@ -973,8 +960,7 @@ its input and output may both be in bfloat16, as in fused kernels. Appendix D co
 [T5](https://arxiv.org/abs/1910.10683) and Gemma divide by $\sqrt{\mathrm{RMS}^2 + \epsilon}$.
 Zhang and Sennrich's torch code divides by $\mathrm{RMS} + \epsilon$. For a token of ordinary size, the two agree. Near zero, both are linear
 maps, with the slopes $1/\sqrt\epsilon$ and $1/\epsilon$: at $\epsilon = 10^{-6}$ these are a thousand and a million. The difference matters for
-padding, and wherever weights move between code bases. (`nn.RMSNorm(eps=None)` is another trap: it means
-the machine epsilon of the format in which it computes, $2^{-23}$ for half precision and float32, and $2^{-52}$ for float64.)
+padding, and wherever weights move between code bases.
 
 **ε in the gradient.** With $r = \sqrt{\mathrm{RMS}(x)^2 + \epsilon}$ and $\hat x = x/r$, the Jacobian is
 
@@ -988,7 +974,7 @@ and everything for a token near zero.
 **The last rounding.** In float32, PyTorch, Llama, T5 and Gemma compute the same function. In bfloat16, PyTorch and Gemma multiply by the gain
 before they round. Llama, and T5 with a bfloat16 gain, round, multiply and round *again*. The rounding order changes many
 entries by a unit in the last place (*ulp*), raises no error, and can change which of two nearly equal logits is the larger one. With a gain of exactly 1, all agree in every
-bit: **test ports with random gains**. [A table](package.md#on-a-gpu) counts how the norms in transformers round.
+bit: **test ports with random gains**.
 
 **How the gain is stored.** Gemma stores the gain as its difference from 1. Appendix D explains [what that changes](D_numbers.ipynb#how-a-gain-is-stored) for weight decay and for a bfloat16 gain.
 """
@@ -1050,7 +1036,7 @@ exact(((twice - unrounded).abs() / ulp).max()).claim(
 
 # %% [markdown]
 r"""
-The article series *Exploring the Transformer* prints two versions of Llama's norm, Hugging Face's and Meta's, and quotes Hugging Face's comment that the norm is "equivalent to T5LayerNorm". The two versions round at the same places. T5's norm rounds before the gain only if the gain itself is in half precision:
+There are two versions of Llama's norm, Hugging Face's and Meta's. A comment in Hugging Face's calls it "equivalent to T5LayerNorm". But T5's norm rounds before the gain only if the gain itself is in half precision:
 """
 
 
@@ -1246,15 +1232,13 @@ occur, because the mean square may fall anywhere between two numbers of the form
 
 - **What the mean does.** The mean is one direction out of $d$. LayerNorm deletes it. RMSNorm keeps it, and is invariant to the token's length only. <!-- 03-layer-is-rms-of-projection 03-only-recentring-is-lost -->
 - **When a norm may skip the subtraction.** Under Pre-Norm, no function is lost: the weights can do the subtraction beforehand.
-  Training did not miss it, either, as far as we looked: the means of ordinary tokens are small, and at size S, the only one at which we trained both, the two losses are equal within our margin.
+  Training did not miss it, either: the means of ordinary tokens are small, and at size S, the only one at which we trained both, the two losses are equal within our margin.
   <!-- 03-pre-layer-becomes-pre-rms 03-token-mean-is-small-rms 03-rms-equals-layer-on-text -->
-- **When the subtraction is missed.** It is missed where tokens consist mostly of their mean. RMSNorm then needs a larger learning rate, and its loss is still higher.
-  Its first blocks remove most of the mean at a low learning rate and hardly any of it at a high one. The rest of the stream does outgrow the mean, but not because of the offset: at the same
-  learning rate, the stream after the last block, minus its mean, is smaller with the offset than without it. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
-- **How the number format matters.** One formula, $\frac1d\sum x_i^2 - \mu^2$, has no correct digits left at a mean of $2^{p/2}$ standard
-  deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$: their error is the square of the rounding error of the mean.
-  RMSNorm's mean square has no cliff. It is limited only by the range of the format: in float16, its squares overflow from 256 on. The means of
-  ordinary tokens are too small to reach either cliff. But at a high learning rate, the stream itself can grow so large that its squares overflow in float16 (table in *Do the blocks subtract the mean, or outgrow it?*, last row, without the offset).
+- **When the subtraction is missed.** At size S, the only one that we tried, RMSNorm needs a larger learning rate if an offset makes tokens consist mostly of their mean, and its loss is still higher.
+  Its first blocks remove most of the mean at a low learning rate, and hardly any of it at a high one. The rest of the stream outgrows the mean, but not because of the offset. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
+- **How the number format matters.** The one-pass variance, $\frac1d\sum x_i^2 - \mu^2$, has no correct digits left at a mean of $2^{p/2}$ standard
+  deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$, and RMSNorm's mean square has no such cliff: only the range of the format limits it.
+  The means of ordinary tokens are too small to reach either cliff.
   <!-- 03-one-pass-error-grows-as-the-square 03-one-pass-loses-the-variance 03-two-passes-and-rms-are-safe 03-bf16-layer-is-harmless-on-ordinary-activations -->
 - **How to check a port.** Check where ε is added, when the result is rounded, and whether the gain itself is stored or only its difference from 1. A mistake in any
   of the three leaves all shapes correct. <!-- 03-eps-outside-is-steeper 03-cast-first-rounds-twice 03-checks-name-every-slip -->

@@ -70,8 +70,8 @@ plots.attention_maps(
     notes=notes,
     caption="Attention weights of one head of a small language model, without and with QK-Norm, at ten times Pre-Norm's best learning rate. "
     "Each row is a character that looks back, and a darker cell is a larger weight. After training without the norm, most "
-    "rows look at the same character. With the norm, different rows look at different characters. (The maps are from one seed, and from the "
-    "head with the largest logit in absolute value.)",
+    "rows look at the same character. With the norm, different rows look at different characters. (The head is the one "
+    "with the largest logit in absolute value.)",
     provenance=lab.provenance(hot.where(seed=0)),
 ).named("attention-maps")
 
@@ -84,7 +84,7 @@ Gemma 3, Qwen 3 and OLMo 2 have norms on queries and keys ([Gemma Team, 2025](ht
 An attention logit is a dot product, divided by the square root of the head's width $d_k$: $\ell = q\cdot k/\sqrt{d_k}$.
 We use one pair throughout: $q = (4, -2, 2, 0)$ and $k = (2, 0, 4, 2)$. The dot product is
 $8 + 0 + 8 + 0 = 16$, and $\ell = 16/2 = 8$. We add two more keys with logits of 0, so the softmax chooses
-among three keys. Now let training make the query twenty times as long. The table compares $q$ with $20\,q$, without a norm and with each of two norms on query and key. (The columns *entropy* and *slope* are explained below it.)
+among three keys. Now let training make the query twenty times as long, without a norm and with each of two norms on query and key:
 """
 
 
@@ -146,7 +146,7 @@ $e^{-\Delta}$, so $1 - p_{\max} \le (T-1)\,e^{-\Delta}$, and
 $$\text{slope} = 1 - \sum_j p_j^2 \;\le\; 1 - p_{\max}^2 \;\le\; 2\,(1 - p_{\max}) \;\le\; 2\,(T-1)\,e^{-\Delta}.$$
 
 The Jacobian is symmetric and has no negative eigenvalue, so its largest eigenvalue is at most the sum of its eigenvalues. This sum is the trace, our slope. The Jacobian therefore multiplies the length of a gradient by at most the slope, and the gradient that reaches queries and keys falls *exponentially* with the gap. For our pair the bound is $4e^{-8}$, about a
-thousandth. For the long query it is $4e^{-160}$. We check the bound on random rows:
+thousandth. For the long query it is $4e^{-160}$.
 """
 
 # %%
@@ -164,9 +164,8 @@ exact((slope / (2 * 63 * torch.exp(top[:, 1] - top[:, 0]))).max(), tolerance=0.5
 
 # %% [markdown]
 r"""
-Two natural conclusions do not follow. The first is that saturated attention explodes. Its output cannot explode, because it is an average of
-values. The second is that saturated attention is frozen, since its softmax passes no gradient to queries and keys. Under plain gradient descent, it is indeed nearly frozen.
-But Adam divides a small gradient by its own small size, so steps can keep their length.
+The output of saturated attention cannot explode, because it is an average of
+values.
 
 ## Four bounds
 
@@ -309,7 +308,7 @@ r"""
 Think of $W_q$ as one long vector. A step of length $s$ turns it by an angle of about $s/\|W_q\|$, and steps orthogonal to it make it longer. RMSNorm does not stop this growth, but
 keeps the growth out of the logits: a longer $W_q$ only turns more slowly.
 
-Like this growth, **weight decay** does not change the logits directly: a shorter $W_q$ gives the same logits. Decay keeps $W_q$ short, and the shorter $W_q$ is, the further a step turns it.
+Like this growth, **weight decay** does not change the logits directly. Decay keeps $W_q$ short, and the shorter $W_q$ is, the further a step turns it.
 
 AdamW without momentum moves each weight by about $\eta$ per step, so in a matrix $W$ of $n$ weights the step has length $\eta\sqrt n$. Because Adam rescales the gradient's entries, the step is orthogonal to $W$ only on average. By Pythagoras, it adds about $\eta^2n$ to $\|W\|^2$. Decay with coefficient
 $\lambda$ subtracts $2\eta\lambda\|W\|^2$. The two balance when the angle of a step is
@@ -358,7 +357,7 @@ plots.curves(
     counted=True,
     reference={"√(2ηλ)": 0.1},
     caption="Angle by which each step of AdamW without momentum turns a matrix, against the step number. With decay, the angle approaches the same value whether the matrix starts with a large norm or a small one. Without decay, the "
-    "angle keeps shrinking. (η = 0.01 and λ = 0.5, so the equilibrium angle is 0.1. Points are means of neighbouring steps.)",
+    "angle keeps shrinking. (η = 0.01 and λ = 0.5, so the equilibrium angle is 0.1.)",
 ).named("angle-of-a-step")
 
 # %%
@@ -374,7 +373,7 @@ exact(np.mean(turned["decay, small initial norm"][-500:]), tolerance=1e-3).claim
 
 # %% [markdown]
 r"""
-So for a matrix followed by a norm, weight decay is a second learning rate in disguise. Without decay, the angle of a step of $W_q$ and $W_k$ (their *effective learning rate*) shrinks as training goes on. The runs below have no weight decay, except those of variant W (a decay of 0.1 on matrices).
+So for a matrix followed by a norm, weight decay is a second learning rate in disguise. Without decay, the angle of a step of $W_q$ and $W_k$ (their *effective learning rate*) shrinks as training goes on. The runs below have no weight decay unless we say so.
 
 ## Implementation: exercise 1
 
@@ -479,23 +478,14 @@ costs more than their operations; chapter 09 counts it.
 r"""
 ## Measure
 
-The runs belong to the book's *ladder*, the grid of runs that all chapters share. Size S has six blocks of width 32 with four heads, so $d_k = 8$. A run takes 3,200 steps and reads 20 characters per parameter, with AdamW,
-10 % warm-up, a linear decay of the learning rate, and the gradient clipped at 1. From here on, *Pre-Norm* means a model
+Our model has six blocks of width 32 with four heads, so $d_k = 8$. This is size S of the book's *ladder*, the grid of runs that all chapters share. A run takes 3,200 steps of AdamW, with
+10 % warm-up and the gradient clipped at 1. From here on, *Pre-Norm* means a model
 without norms on queries and keys. *Pre-Norm* and *QK-Norm* both have RMSNorm before every sublayer.
-QK-Norm adds RMSNorm with trained gains on the queries and keys of each head.
-
-We tune each model's learning rate with seeds that we do not use for evaluation. With one tuning seed,
-the best learning rate is 0.01 for both models. The next figures show runs at ten times that rate, 0.1.
-
-<details><summary>Other settings used later in this chapter</summary>
-
-In the section *With tuned learning rates*, we tune with three seeds at rates near the best one. QK-Norm's best learning rate is then slightly higher than 0.01. That section also adds two settings: W (size S with a weight decay of 0.1 on matrices) and size M (width 64, 6,000 steps).
-
-</details>
+QK-Norm adds RMSNorm with trained gains on the queries and keys of each head. For both models, the best learning rate is about 0.01.
 
 ### One rate, three models
 
-We train three models at the learning rate 0.1: Pre-Norm, QK-Norm, and Pre-Norm with a *soft cap*, a tanh that keeps each logit between −50 and 50 (see *Soft-capping only the logits*).
+We train three models at ten times that rate, 0.1: Pre-Norm, QK-Norm, and Pre-Norm with a *soft cap*, a tanh that keeps each logit between −50 and 50 (see *Soft-capping only the logits*).
 """
 
 # %%
@@ -525,7 +515,7 @@ plots.loss_curves(
 
 # %% [markdown]
 r"""
-What do such losses mean for the text that a model writes? Pre-Norm at its best learning rate, and Pre-Norm and QK-Norm at ten times that rate, continue the same beginning of a sentence. We draw each character from the model's probabilities, always with the same seed.
+What do such losses mean for the text that a model writes? Pre-Norm at its best learning rate, and Pre-Norm and QK-Norm at ten times that rate, continue the same beginning of a sentence.
 """
 
 # %%
@@ -560,14 +550,13 @@ stressed.count(lambda record: record.diverged_at is not None).claim(
 
 # %% [markdown]
 r"""
-The six runs of the last card are Pre-Norm's five in the figure and its tuning run. The vision transformer of the first paragraph, a hundred thousand times the size of our models, did diverge. Our Pre-Norm runs did not, but their loss is high. Why? There are three possible causes.
+The vision transformer of the first paragraph, a hundred thousand times the size of our models, did diverge. Our Pre-Norm runs did not (the card counts the figure's five and the tuning run), but their loss is high. Why? There are three possible causes.
 
 1. **The rest of the network.** A learning rate ten times too high might ruin the feed-forward layers or the stream.
 2. **A frozen softmax.** Once a row is one-hot, no gradient passes through it, and queries and keys no longer change.
 3. **The logits themselves.** They may be too large for the softmax to weigh one key against another.
 
 The first cause explains little of Pre-Norm's higher loss: with QK-Norm, the feed-forward layers have the same learning rate, and the model learns.
-Yet in Pre-Norm and QK-Norm alike, the stream grows far too much, as *Symptoms* shows. This growth may explain why QK-Norm's loss is still higher here than at its best learning rate.
 
 ### Is the softmax frozen?
 
@@ -596,8 +585,7 @@ plots.curves(
     logy=True,
     reference={"√d_k": (base.model.dim // base.model.heads) ** 0.5},
     caption="Largest attention logit against the step, at ten times the best learning rate. Pre-Norm's logits grow for most of the run, although its softmax is saturated "
-    "from a few hundred steps on. In the soft-cap model, the logits that enter the cap become as huge as Pre-Norm's. QK-Norm's logits can exceed √d_k only because of the gains: a logit is at most √d_k times the largest "
-    "query gain times the largest key gain.",
+    "from a few hundred steps on. In the soft-cap model, the logits that enter the cap become as huge as Pre-Norm's. QK-Norm's logits can exceed √d_k only because of the gains.",
     provenance=lab.provenance(hot),
 ).named("logits-by-step")
 
@@ -661,8 +649,8 @@ growth("QK-Norm").claim(
 # %% [markdown]
 r"""
 The idea of a frozen softmax is half right. The slope is close to zero, so hardly any gradient passes. But the logits go on growing, so queries and keys do change.
-We did not test the cause of the growth. Perhaps $W_q$ and $W_k$ move, because Adam turns even a tiny
-gradient into full steps. Perhaps only the gain $g$ of the norm before attention grows: it enters the logit twice and also gets a gradient through the values.
+Perhaps $W_q$ and $W_k$ move, because Adam turns even a tiny
+gradient into full steps. Perhaps only the gain $g$ of the norm before attention grows, which also gets a gradient through the values. We did not test which.
 
 ### Soft-capping only the logits
 
@@ -692,7 +680,7 @@ gains as they are. Gemma 2 uses $c = 50$ ([Gemma Team, 2024](https://arxiv.org/a
 
 # %% [markdown]
 r"""
-So the size of the logits causes at least a good part of the damage. The raw logits (before the cap) become huge, as they do without a cap. Logits far above $c$ are all mapped to about $c$, and those far below $-c$ to about $-c$. Within each group, the softmax can hardly rank them, and hardly any gradient reaches them: there, the tanh is nearly flat. That may be why the cap does not repair everything, but we did not test it.
+So the size of the logits causes at least a good part of the damage. The cap does not repair everything. One reason may be that logits far above $c$ are all mapped to about $c$, so the softmax can hardly rank them, and hardly any gradient reaches them: there, the tanh is nearly flat.
 Appendix C compares [Gemma 2 with Gemma 3, and a cap with and without QK-Norm](C_zoo.ipynb#gemmas-two-answers-to-large-logits).
 """
 
@@ -705,7 +693,7 @@ r"""
 ### With tuned learning rates
 
 How much does QK-Norm help at learning rates that people would choose? We compare Pre-Norm, QK-Norm and a model
-without any norm.
+without any norm. The cards add size M, of width 64, and weight decay.
 """
 
 
@@ -727,8 +715,7 @@ plots.curves(
     ylim=(1.3, 2.3),
     reference=ladder.references(rung),
     caption="Test loss against learning rate for Pre-Norm, QK-Norm and a model without any norm. Up to 0.01, the best of these learning rates for each model, the three losses differ by only a few hundredths of a nat. As the learning rate rises further, the model without norms "
-    "diverges first, and then Pre-Norm fails. (Size S. A point shows evaluation seeds if there are any at that rate, and otherwise "
-    "tuning seeds.)",
+    "diverges first, and then Pre-Norm fails. (Size S.)",
     provenance=lab.provenance(climbed),
 ).named("each-at-its-rate")
 
@@ -764,16 +751,15 @@ leads.claim(
 # %% [markdown]
 r"""
 With tuned learning rates, the two losses are close: QK-Norm's improvement is small compared with that of attention itself (in parentheses on the first card).
-
-With weight decay (variant W, the third card), the interval contains zero. The reason is that the best learning rates are not known exactly: this uncertainty alone gives the improvement a standard error of about three quarters of its value. In this variant, we tried only learning rates near the best, so these runs do not show the norm's effect at high learning rates with decay.
+With weight decay, the improvement cannot be distinguished from zero (third card).
 
 The right half of the last figure shows the benefit of the norm: high learning rates become usable, though the loss there is higher than at the best rate. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure how much the loss depends on the learning rate (*learning-rate sensitivity*),
 and find the same benefit in models more than a hundred times our size.
 
 ### Unit vectors
 
-Is every bound as good as QK-Norm's? At the learning rate 0.01, we compare two models. In one, queries and keys are unit vectors, with the usual $1/\sqrt{d_k}$
-and no learned factor. The other, QK-Norm, has RMSNorm with gains on queries and keys.
+Is every bound as good as QK-Norm's? We compare QK-Norm with a model whose queries and keys are unit vectors, with the usual $1/\sqrt{d_k}$
+and no learned factor.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -794,8 +780,8 @@ spheres = lab.run(Experiment(base, {**unit, "seed": seeds}))
 
 # %% [markdown]
 r"""
-With unit vectors, attention is hardly more than an average with equal weights, and the loss is higher. Henry et al. multiply the cosine by a learned number, so attention can be sharp again;
-we did not train a model with it. With RMSNorm, $\sqrt{d_k}$ times the gains replaces this number.
+With unit vectors, attention is hardly more than an average with equal weights. Henry et al. multiply the cosine by a learned number, so attention can be sharp again;
+we did not train a model with it.
 
 ## Implementation details: order, axis, caps
 
@@ -824,8 +810,6 @@ equal entries in $D$.
 At 0°, the vectors become $(2\sqrt2, 0)$ and $(\sqrt2, 0)$, and the logit is $4/\sqrt2 \approx 2.83$. At 90°, both become $(0, \sqrt2)$, and the logit is $2/\sqrt2 \approx 1.41$. The distance is the same, but the logit is half as large.
 
 </details>
-
-Now we move eight tokens by twenty places:
 """
 
 
@@ -892,13 +876,11 @@ exact(attention.largest_logit.max().item() / 25, tolerance=1e-3).claim(
 
 # %% [markdown]
 r"""
-The page on [norms and recipes](tables.md) lists how published models normalize queries and keys.
-
 ## Symptoms
 
-The table shows five kinds of runs after training. Each row is the mean of five seeds. *Stream grows by* is
+In the table, *stream grows by* is
 the RMS of the stream after the last block, divided by its RMS before the first block. With a soft cap,
-the largest logit is the one before the cap, and each term of the slope is also multiplied by the derivative of the cap, $1 - \tanh^2(\ell/c)$. A saturated cap maps large logits to nearly the same number. So in the third row attention is spread out (high entropy), and yet hardly any gradient passes (low slope). Appendix C shows [what still fails when logits are bounded](C_zoo.ipynb#logits-held-and-another-instability).
+the largest logit is the one before the cap, and each term of the slope is also multiplied by the derivative of the cap, $1 - \tanh^2(\ell/c)$. A saturated cap maps large logits to nearly the same number. So in the third row attention is spread out (high entropy), and yet hardly any gradient passes (low slope).
 """
 
 
@@ -1118,11 +1100,11 @@ r"""
 ## What you now know
 
 - **Why is Pre-Norm not enough?** It normalizes vectors, but a gain and two matrices then multiply them. Without weight decay, nothing bounds the product of gain and matrices, and the softmax puts it into an exponent. <!-- derived -->
-- **What follows from that?** At the learning rate 0.1, ten times the best, Pre-Norm's largest logit is far more than ten times as large as at the best rate, and attention becomes one-hot. None of our six Pre-Norm runs (five for evaluation, one for tuning) diverged. The loss falls, rises, then falls slowly, and ends higher than that of trigram counts. The
-  logits go on growing after the softmax is saturated. These runs do not show why the vision transformer diverged. <!-- 04-logits-outgrow-the-rate 04-entropy-collapses 04-failure-is-a-plateau 04-saturated-logits-keep-growing -->
-- **What does the norm bound?** It bounds the lengths of queries and keys. RMSNorm bounds logits by $\sqrt{d_k}$ times the largest gain of $q$ times the largest gain of $k$. Unit vectors without gains forbid a sharp
+- **What follows from that?** At ten times the best learning rate, Pre-Norm's largest logit grows far more than tenfold, attention becomes one-hot, and the
+  logits go on growing even then. None of these runs diverged, but their loss ends higher than that of trigram counts. These runs do not show why the vision transformer diverged. <!-- 04-logits-outgrow-the-rate 04-entropy-collapses 04-failure-is-a-plateau 04-saturated-logits-keep-growing -->
+- **What does the norm bound?** It bounds the lengths of queries and keys, and so the logits, up to the gains. Unit vectors without gains forbid a sharp
   choice among many keys. <!-- 04-rms-allows-sharp-attention 04-unit-vectors-forbid-sharp-attention -->
-- **What does the norm cost?** It costs few operations, and at sizes S and M it does not raise the loss: with both models tuned, QK-Norm's loss is a little lower than Pre-Norm's. With weight decay, the difference could not be distinguished from zero, because the best learning rates are not known well enough. At rate 0.1, where Pre-Norm fails, QK-Norm trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-ahead-with-decay 04-qk-norm-helps-at-a-high-rate -->
+- **What does the norm cost?** It costs few operations, and at sizes S and M it does not raise the loss: with both models tuned, QK-Norm's loss is a little lower than Pre-Norm's. With weight decay, the difference could not be distinguished from zero. At rate 0.1, where Pre-Norm fails, QK-Norm trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-ahead-with-decay 04-qk-norm-helps-at-a-high-rate -->
 - **What does the norm do to the gradient?** If a norm follows a matrix, the matrix's gradient is orthogonal to it. Without decay, the matrix grows, and each step turns it less. Weight decay fixes the angle of a step (we tested this without momentum), and so acts as a second learning rate. <!-- 04-gradient-is-orthogonal-to-the-weight 04-decay-sets-the-angle -->
 
 ## To carry away

@@ -87,8 +87,8 @@ show_explorer(
     climbed,
     "deepnorm",
     beside="post",
-    caption="Shown first: a Post-Norm block and a DeepNorm block. Their norms are in the same places, but DeepNorm has a heavier skip and different initial weights. The plot shows validation loss against learning rate for models with six such blocks. "
-    "At this depth, does DeepNorm need its constants?",
+    caption="Shown first: a Post-Norm block and a DeepNorm block. Their norms are in the same places, but DeepNorm has a heavier skip and different initial weights. "
+    "The plot shows the validation loss of models of six such blocks at each learning rate: does DeepNorm need its constants there?",
 ).named("two-blocks")
 
 
@@ -118,7 +118,7 @@ In a stack of $N$ blocks, a sublayer of DeepNorm computes
 $$x \leftarrow \mathrm{LN}(\alpha\,x + f(x)), \qquad \alpha = (2N)^{1/4},$$
 
 and the initial weights of some matrices (step 1 says which) are multiplied by $\beta = (8N)^{-1/4}$. A layer norm is invariant to the scale of its input, so
-$\mathrm{LN}(\alpha x + f)$ *is* $\mathrm{LN}(x + f/\alpha)$: the first constant makes the branch small. The second constant makes it small, too. Why fourth roots? Which quantity must not grow with depth?
+$\mathrm{LN}(\alpha x + f)$ *is* $\mathrm{LN}(x + f/\alpha)$: the first constant makes the branch small. Why fourth roots? Which quantity must not grow with depth?
 
 Take a token $x = (1, 1, -1, -1)$ and a sublayer's output $f = (1, -1, 1, -1)$, as long as $x$ and at right angles to it. Post-Norm takes their sum, $(2, 0, 0, -2)$, and divides it by
 the standard deviation, $\sqrt2$. In a stack of 8 blocks, $\alpha = 16^{1/4} = 2$, the sum is $(3, 1, -1, -3)$, and the norm divides by
@@ -130,7 +130,7 @@ small, but they train differently: a step of Adam is as long as before, so it ch
 # %%
 plots.turns(
     {"Post-Norm": (1, 1), "α = 2 on the skip": (2, 1), "branch divided by α": (1, 0.5)},
-    caption="How one sublayer turns a token x, in three cases. The branch f is as long as x and at right angles to it. Their sum is drawn in grey, and the norm keeps only the direction of the sum. "
+    caption="How one sublayer turns a token x, in three cases. The sum of skip and branch is drawn in grey, and the norm keeps only its direction. "
     "A skip twice as heavy and a branch half as long turn the token by the same angle.",
 ).named("one-sublayer-turns")
 
@@ -159,8 +159,8 @@ keeps the share $\alpha/\sqrt{\alpha^2 + s^2}$ of the old $x$, and $2N$ sublayer
 $$\Big(1 + \frac{s^2}{\alpha^2}\Big)^{-N}.$$
 
 Post-Norm with Xavier's weights has $\alpha = 1$ and an $s$ of the order of 1, so the share decays exponentially. A DeepNorm sublayer multiplies its input by two matrices, each $\beta$ times as large as Xavier's, so
-$s$ is at most about $\beta^2 = \frac1{16}$. With $s^2 = \frac1{256}$ and $\alpha^2 = 8$, our 32 blocks keep at least about $(1 + \frac{1}{256\cdot8})^{-32} \approx 0.98$ of $x$. Deeper models keep more. β alone would be enough: with $\alpha = 1$ and $s^2 = \beta^4 = \frac1{8N}$, the share $(1 + \frac{1}{8N})^{-N}$ is above
-$0.88$ at any depth. α alone would not be: with $s = 1$, it leaves about $0.02$. The next figure measures the share as a cosine. For DeepNorm and for β alone, it is above these bounds, because $s$ is smaller than $\beta^2$: attention averages tokens, and GELU cuts off about half of its input.
+$s$ is at most about $\beta^2 = \frac1{16}$. With $s^2 = \frac1{256}$ and $\alpha^2 = 8$, our 32 blocks keep at least about $(1 + \frac{1}{256\cdot8})^{-32} \approx 0.98$ of $x$. β alone would be enough: with $\alpha = 1$ and $s^2 = \beta^4 = \frac1{8N}$, the share $(1 + \frac{1}{8N})^{-N}$ is above
+$0.88$ at any depth. α alone would not be: with $s = 1$, it leaves about $0.02$. The next figure measures the share as a cosine.
 """
 
 
@@ -232,7 +232,7 @@ $$\|\Delta F_i\| \lesssim \frac{\sqrt{v^2 + w^2}}{\alpha}\,\|\Delta\theta_i\|.$$
 By the chain rule, the gradient with respect to $\theta_i$ is $J_i^\top\,\partial\mathcal L/\partial F$, where $J_i$ is the derivative of the output with respect to $\theta_i$. The paper takes $\partial\mathcal L/\partial F$ to be of order one. The step is $-\eta$ times this gradient, and it moves the output by $J_i$ times the step: $\Delta F_i = -\eta\,J_iJ_i^\top\,\partial\mathcal L/\partial F$. So the factor $\sqrt{v^2 + w^2}/\alpha$ of step 2 appears squared.
 
 The $2N$ changes $\Delta F_i$, which we call the *contributions* of the sublayers, add up to $\Delta F$. By the triangle inequality, the sum of their lengths is an upper bound.
-We also use it as an estimate, because the contributions do not cancel: each $J_iJ_i^\top$ is positive semidefinite, so no sublayer moves the output in a direction in which the loss rises. (If the contributions were unrelated, their squares would add up.) With $v = w = \beta$,
+We also use it as an estimate, because the contributions do not cancel: each $J_iJ_i^\top$ is positive semidefinite, so no sublayer moves the output in a direction in which the loss rises. With $v = w = \beta$,
 
 $$\|\Delta F\| \lesssim \eta\cdot 2N\cdot\frac{2\beta^2}{\alpha^2}.$$
 
@@ -383,7 +383,7 @@ exact(max(abs(found[name] - solved_gain(name, 32)) for name in found), tolerance
 
 # %% [markdown]
 r"""
-This is the same step in labkit, where `N` is the norm, not the number of blocks. Its constants are in `labkit.placements.scaled`:
+This is the same step in labkit, where `N` is the norm, not the number of blocks:
 """
 
 # %%
@@ -400,7 +400,7 @@ Let $\alpha \sim N^a$ and $\beta \sim N^{-b}$. For each kind of step, the deriva
 - **SGD**: the factor $\beta/\alpha$ enters twice, and the contributions add up: $N\cdot N^{-2a-2b}$.
 - **Adam's first step** is $-\eta\,\mathrm{sign}(\partial\mathcal L/\partial\theta)$: its size does not depend on that of the gradient. The factor enters *once*, and all contributions still point
   downhill: $N\cdot N^{-a-b}$.
-- **A step with random signs**, as long as Adam's: the contributions are unrelated, so their squares add up: $N^{1/2}\cdot N^{-a-b}$. For Post-Norm this means that the variance of the change grows like $N$, as [Liu et al. (2020)](https://arxiv.org/abs/2004.08249) derive.
+- **A step with random signs**, as long as Adam's: the contributions are unrelated, so their squares add up: $N^{1/2}\cdot N^{-a-b}$.
 - **Gains and shifts of the norms** act after the division by $\alpha$. So $\alpha$ reduces neither the gradient of a gain nor the effect of changing it. Each of the $2N$ norms
   makes a contribution of the order of one, so the sum grows like $N$, whatever $\alpha$ and $\beta$ are.
 """
@@ -445,13 +445,13 @@ plots.explore(
     list(exponents),
     "exponent-of-alpha",
     label="exponent a of α",
-    caption="Distance by which one tiny step moves the output of an untrained model of N blocks, relative to the shallowest model. Where a line is level, depth does not matter. The three kinds of step are an SGD step, Adam's first step, and a step as long as Adam's "
-    "with random signs. Move the exponent a of the skip's weight, α = (2N)^a. The gain of the weights changes with it, β = 1/(√2 α). Which line is level at which exponent, and is there an exponent at which all three are level?",
+    caption="Distance by which one tiny step moves the output of an untrained model of N blocks, relative to the shallowest model. "
+    "Move the exponent a of the skip's weight, α = (2N)^a. The gain of the weights changes with it, β = 1/(√2 α). Which line is level at which exponent, and is there an exponent at which all three are level?",
 )
 
 # %% [markdown]
 r"""
-The rules above give these powers of depth. The exponents $(a, b)$ are in brackets:
+The rules above give these powers of depth, with the exponents $(a, b)$ in brackets:
 
 | step | Post-Norm (0, 0) | α alone (¼, 0) | β alone (0, ¼) | DeepNorm (¼, ¼) |
 | --- | --- | --- | --- | --- |
@@ -467,8 +467,8 @@ two columns the measured powers may be higher than printed.
 
 ### The bounded update
 
-The model is a text decoder of width 32 with four heads. The probe `step-response` takes the gradient on eight windows, moves a copy of the model by a tiny
-step ($\eta = 10^{-6}$, in double precision) and measures $\|\Delta F\|/\eta$ per token.
+The model is an untrained text decoder of width 32. The probe `step-response` moves a copy of it by a tiny
+step and measures $\|\Delta F\|/\eta$ per token.
 """
 
 # %%
@@ -507,8 +507,8 @@ plots.curves(
     ylabel="‖ΔF‖ / η, one SGD step",
     logx=True,
     logy=True,
-    caption="Distance by which one SGD step on the matrices moves the output of an untrained model, divided by the learning rate, against depth. For DeepNorm, it is the same at every depth. With only one of the constants, it "
-    "grows with depth. For Post-Norm, it is orders of magnitude larger and varies widely. (Pre-Norm here has Xavier's weights.)",
+    caption="Distance by which one SGD step on the matrices moves the output of an untrained model, divided by the learning rate, against depth. "
+    "For DeepNorm, the line is level. With only one of the constants, it rises. (Pre-Norm here has Xavier's weights.)",
     provenance=lab.provenance(responses),
 ).named("one-sgd-step")
 
@@ -554,13 +554,13 @@ combine(min, *alone.values()).claim(
 
 # %% [markdown]
 r"""
-No: with β alone, the power is close to the predicted ½. With α alone, it is higher: the branches are large, and for large branches the table of powers makes
-no prediction. So with the published fourth roots, both constants are needed: with only one, the ratio $\beta/\alpha$ falls only like $N^{-1/4}$. By step 4, one constant would be enough
-if it were a square root.
+So with the published fourth roots, both constants are needed: with only one, the ratio $\beta/\alpha$ falls only like $N^{-1/4}$. By step 4, one constant would be enough
+if it were a square root. (With α alone, the power is higher than the predicted ½: the branches are large, and for large branches the table of powers makes
+no prediction.)
 
 ### Steps that the promise does not cover
 
-DeepNorm's promise, a bounded change of the function, covers only SGD on the matrices. The slider in *Predict*, at $a = \frac14$, shows how two other kinds of steps move a DeepNorm model. The first card below gives the power of depth with which their effect grows, and the same for an SGD step on matrices and gains.
+DeepNorm's promise, a bounded change of the function, covers only SGD on the matrices. How do other kinds of steps move a DeepNorm model?
 """
 
 # %%
@@ -592,23 +592,21 @@ computed([np.log(b / a) / np.log(high / low) for a, b in levels]).claim(
 # %% [markdown]
 r"""
 So "DeepNorm bounds the model update" is true with a restriction: the bound holds for *gradient descent, on the matrices*. Transformers are trained with Adam. A bound for Adam's
-first step on the matrices needs $\beta/\alpha \sim 1/N$. If this is split evenly between the constants, **square roots take the place of fourth roots**: this is the right end of the slider. GLM-130B ([Zeng et al., 2023](https://arxiv.org/abs/2210.02414))
-uses them: its "DeepNorm" has $\alpha = (2N)^{1/2}$ and $\beta = (2N)^{-1/2}$. Two models "with DeepNorm" need not share
-constants. No exponent on the slider makes all three lines level. Along the slider, where $b = a$, the distance grows as depth to the power $1 - 4a$ for an SGD step (level at $a = \frac14$), $1 - 2a$ for Adam's first step (level at $\frac12$), and $\frac12 - 2a$ for a random step (level at $\frac14$).
-No choice of α and β makes the effect of a step on the gains the same at every depth. Depth-μP ([Bordelon et al., 2024](https://arxiv.org/abs/2309.16620), and [Yang et al., 2024](https://arxiv.org/abs/2310.02244)) and
+first step on the matrices needs $\beta/\alpha \sim 1/N$. If this is split evenly between the constants, **square roots take the place of fourth roots**. GLM-130B ([Zeng et al., 2023](https://arxiv.org/abs/2210.02414))
+uses them: its "DeepNorm" has $\alpha = (2N)^{1/2}$ and $\beta = (2N)^{-1/2}$.
+No exponent on the slider in *Predict* makes all three lines level: an SGD step and a random step need $a = \frac14$, and Adam's first step needs $a = \frac12$.
+
+Depth-μP ([Bordelon et al., 2024](https://arxiv.org/abs/2309.16620), and [Yang et al., 2024](https://arxiv.org/abs/2310.02244)) and
 CompleteP ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)) specify how branches must shrink so that Adam's learning rate carries over to other depths. [Chapter 10](10_choosing_a_norm.ipynb) measures both.
 
 ### Thirty-two blocks in training
 
-Does a deep model learn because its first step is bounded? We train our 32 blocks with all four combinations of the constants, with Adam and without warm-up, for 150 steps of eight windows
-of 32 characters. We add three models. One is Post-Norm with its classical remedy, a warm-up over the first third of the steps. The others, Pre-Norm and Post-Norm with neither constant, have the small initial weights usual for Pre-Norm. These weights follow *Megatron's* rule, which draws all matrices with the same standard deviation and divides those that write to the stream by $\sqrt{2N}$. If small branches are enough,
+Does a deep model learn because its first step is bounded? We train our 32 blocks with all four combinations of the constants, with Adam and without warm-up, for 150 steps. We add three models. One is Post-Norm with its classical remedy, a warm-up over the first third of the steps. The others, Pre-Norm and Post-Norm with neither constant, have the small initial weights usual for Pre-Norm. These weights follow *Megatron's* rule, which draws all matrices with the same standard deviation and divides those that write to the stream by $\sqrt{2N}$. If small branches are enough,
 this Post-Norm model must learn, too.
 
 <details><summary>How we tuned and evaluated</summary>
 
-We try seven learning rates over two decades for each model, with one seed. For four models (Pre-Norm, Post-Norm from small weights, β alone and DeepNorm) we try the best of the seven rates and its neighbours with two more seeds. Their tuned learning rate is
-the lowest point of a parabola through the three means, so a single lucky run cannot determine it. For Post-Norm with Xavier's weights and for α alone, we use the best learning rate of the one seed.
-We evaluate with five other seeds.
+We try seven learning rates with one seed. For Post-Norm with Xavier's weights and for α alone, we take the best. For the other models we add two seeds near it, and take the lowest point of a parabola through the means. We evaluate with five other seeds.
 
 </details>
 
@@ -679,7 +677,7 @@ plots.curves(
     ylabel="test loss (nats)",
     logx=True,
     reference=counts,
-    caption="Test loss against learning rate for seven models with 32 blocks. We tried each rate with one seed and, for four of the models, the best rate and its neighbours with three. At low rates, the models that learn have similar losses. They differ in the highest rate "
+    caption="Test loss against learning rate for seven models with 32 blocks. At low rates, the models that learn have similar losses. They differ in the highest rate "
     "at which they still learn. With Xavier's weights, Post-Norm's loss is never lower than that of letter frequencies, and its lines with and without warm-up nearly coincide.",
     provenance=lab.provenance(tuning),
 ).named("thirty-two-by-rate")
@@ -690,7 +688,7 @@ plots.dots(
     {arm: losses.values for arm, losses in test.items()},
     xlabel="test loss (nats)",
     threshold=counts,
-    caption="Test loss of six models with 32 blocks, each at its tuned learning rate, with five evaluation seeds. The last two rows show the model with β alone at the two grid rates next to its tuned one. The higher of these is close to the rate at which this model fails.",
+    caption="Test loss of six models with 32 blocks, each at its tuned learning rate. The last two rows show the model with β alone at the two tried rates on either side of its tuned one.",
     provenance=lab.provenance(final),
 ).named("thirty-two-blocks")
 
@@ -740,8 +738,7 @@ r"""
 So small branches are enough for a start, and DeepNorm's two constants are one of several ways to get them. Not all ways are equally safe: with α alone, the losses of the five seeds differ widely, and one of
 them is higher than that of the unigram baseline (letter frequencies). With α alone, $s$ does not shrink with depth, so $s/\alpha$ falls only like $N^{-1/4}$, while a start near the identity needs $N^{-1/2}$. That may be the reason.
 
-These runs are too short to rank the models. After 150 steps, the best of them has learned which letter follows which, as bigram counts do, and hardly more. A model can learn that without attention. To see how much attention was worth, we
-also trained DeepNorm without it. By the book's [rules](claims.md), the benefit of attention is too small, and the runs are too short, for a ranking: under *too young to rank*, each open card lists the requirements that are not met. So read only the numbers of the next three cards. The mark *not seen at this scale* does not mean here that the models differ little.
+These runs are too short to [rank](claims.md) the models. After 150 steps, the best of them has learned which letter follows which, as bigram counts do, and hardly more. So read only the numbers of the next three cards. The mark *not seen at this scale* does not mean here that the models differ little.
 """
 
 # %%
@@ -835,17 +832,16 @@ plots.table(
 # %% [markdown]
 r"""
 Take the rows of the four combinations first. From Post-Norm to α alone, β alone and DeepNorm, the first step moves the output less and less, and the highest learning rate never falls. That looks like a rule, but the rows of the other two models break it.
-The first steps of Pre-Norm and of Post-Norm with the same small weights move the output about equally far, at either depth, yet Pre-Norm trains at a higher rate. With 12 blocks, the first step of Post-Norm with small weights
-moves the output further than that of β alone, yet this Post-Norm trains at a rate at which β alone fails. So this distance does not determine which learning rate a model tolerates. No model has a small first move and large branches, so it remains open whether a small move by itself would be enough. (We used one seed per rate, and neighbouring rates of the grid differ by a factor of about two.)
+The first steps of Pre-Norm and of Post-Norm with the same small weights move the output about equally far, at either depth, yet Pre-Norm trains at a higher rate. So this distance does not determine which learning rate a model tolerates. No model has a small first move and large branches, so it remains open whether a small move by itself would be enough. (The highest rates are from one seed each, and neighbouring rates differ by a factor of about two.)
 
-**DeepNorm keeps its promise, but the promise is about one step.** Our deep Post-Norm did not need it to start learning: small branches were enough.
+**DeepNorm keeps its promise, but the promise is about one step.**
 
 ### Six blocks, trained long
 
-At the smallest size S of the experiment grid that all chapters share (the *ladder*), we train six blocks of width 32 for 3,200 steps on 20 characters per parameter. We tuned the learning rate of each method with seeds other than those used for evaluation. Here all methods have
+At the smallest size S of the experiment grid that all chapters share (the *ladder*), we train six blocks of width 32 for 3,200 steps. Here all methods have
 RMSNorm, SwiGLU and a warm-up, and `post` has Megatron's small weights.
 
-The table gives each method's number of evaluation runs, its mean test loss, its improvement over Pre-Norm with the 95 % interval (negative if the method's loss is higher), and its *learning-rate sensitivity*: the mean loss over two decades of learning rates, minus the loss at the best one.
+In the table, an improvement over Pre-Norm is negative if the method's loss is higher. *Learning-rate sensitivity* is the mean loss over two decades of learning rates, minus the loss at the best one.
 """
 
 # %%
@@ -873,14 +869,13 @@ ladder.improvement(climbed, "deepnorm", "post").claim(
 # %% [markdown]
 r"""
 The card compares two whole methods: DeepNorm has heavier skips than `post` *and* different
-initial weights, and no two methods of this table differ in α alone. The rows `post` and `post, xavier` show the effect of the initial weights alone. With six blocks, Post-Norm trains without
-constants. So this table shows the cost or gain of DeepNorm where it is not needed, and nothing about the depths for which it was designed.
-[Liu et al. (2023)](https://arxiv.org/abs/2305.02790) suspect that DeepNorm limits the updates throughout training, and so leaves models undertrained. We could not test this, because we could not afford to train 32 blocks
-that long.
+initial weights. With six blocks, Post-Norm trains without
+constants. So this comparison says nothing about the depths for which DeepNorm was designed.
+[Liu et al. (2023)](https://arxiv.org/abs/2305.02790) suspect that DeepNorm limits the updates throughout training, and so leaves models undertrained. We did not train 32 blocks long enough to test this.
 
 ### A thousand blocks at their first step
 
-A single stack of 1,000 blocks has 2,000 sublayers and, at width 32, 12 million parameters. One step takes seconds. Does the gradient keep its size from the last block to the first?
+A single stack of 1,000 blocks has 2,000 sublayers. Does the gradient keep its size from the last block to the first?
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -896,8 +891,8 @@ plots.by_depth(
     xlabel="block",
     ylabel="norm of the gradient of W₂",
     logy=True,
-    caption="Norm of the gradient of each feed-forward output matrix W₂, by block, at the first step of models with a thousand blocks. DeepNorm's gradients have the same size in all blocks. Post-Norm's gradients shrink by orders of magnitude from the "
-    "output towards the input, and fluctuate. (Pre-Norm here has Xavier's weights.)",
+    caption="Norm of the gradient of each feed-forward output matrix W₂, by block, at the first step of models with a thousand blocks. "
+    "Which method's gradients keep their size? (Pre-Norm here has Xavier's weights.)",
     provenance=lab.provenance(thousand),
 ).named("thousand-blocks")
 
@@ -925,8 +920,7 @@ ends["DeepNorm"].claim(
 
 # %% [markdown]
 r"""
-In [chapter 02](02_pre_and_post_norm.ipynb), the gradients of Post-Norm did not vanish at the first step, over twelve sublayers with small weights. Over 2,000 sublayers with Xavier's weights, they can vanish: those of the first and the last block differ by less than a factor of ten with one seed, and by ten powers of ten with another. Along the skips alone, a gradient would shrink much more: after $m$ sublayers, only $2^{-m/2}$ of it would be left,
-if each norm divides by about $\sqrt2$. Pre-Norm's gradients differ mostly in the first blocks, where the stream is still small. DeepNorm's gradients have the same size in all blocks, so none of them is lost at the first step. That
+In [chapter 02](02_pre_and_post_norm.ipynb), the gradients of Post-Norm did not vanish at the first step, over twelve sublayers with small weights. Over 2,000 sublayers with Xavier's weights, they can vanish, depending on the seed. DeepNorm's gradients have the same size in all blocks, so none of them is lost at the first step. That
 does not mean that DeepNorm trains better, least of all under Adam, which divides each gradient by its own size. Only training can show that: on OPUS-100, Wang et al. report 4.4 BLEU more than a 48-layer
 baseline (BLEU scores translations; higher is better). Neither their runs nor ours rule out Pre-Norm or Post-Norm at that depth.
 
@@ -944,7 +938,7 @@ of $\alpha$. The bug was
 **Other bugs.** Some code applies β to all matrices in one loop, and some gives a decoder alone the constants of a pair. And the paper on KEEL, a relative of DeepNorm ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895)),
 quotes $\beta$ as $L^{-1/4}$ with $L$ *sublayers*. Since $8N = 4L$, it should be $(4L)^{-1/4}$.
 
-None of these bugs raises an error. The table shows their effect on our 32 blocks. Two columns give the loss after 150 steps, at a low learning rate and at the rate of the grid closest to DeepNorm's tuned one. The last column says which check of the exercises finds the bug. *Cosine* is the cosine between the embedding and the output, as above:
+None of these bugs raises an error. The table shows their effect on our 32 blocks, before training and after 150 steps at a low learning rate and at about DeepNorm's tuned one. *Cosine* is the cosine between the embedding and the output, as above. The last column says which check of the exercises finds the bug:
 """
 
 # %%
@@ -995,8 +989,7 @@ exact(sum(row["found by"] == "—" for row in rows[1:])).claim(
 
 # %% [markdown]
 r"""
-The measurement of one step reveals the first two bugs: the step moves the model a hundred times too far or more. Only at the higher rate does the loss reveal the first bug (α on the branch): there it is about that of the unigram baseline. At the low rate, the loss is no higher than the right
-model's (compare the first two rows). With β inverted, the loss is no lower than that baseline's at either rate. The other three bugs hardly change the loss (two seeds each). Applying β to queries and keys, too, changes almost nothing, as step 1 predicts. So compare the block with its equation, and the weights with the rule. A published table whose DeepNorm baseline has β inverted says nothing about DeepNorm.
+The measurement of one step reveals the first two bugs: the step moves the model a hundred times too far or more. The loss reveals an inverted β at both rates, but α on the branch only at the higher one. The other three bugs hardly change the loss (two seeds each). A published table whose DeepNorm baseline has β inverted says nothing about DeepNorm.
 
 ## Exercises
 
@@ -1079,7 +1072,7 @@ r"""
 - **Constants.** Decoder of $N$ blocks: $\alpha = (2N)^{1/4}$, $\beta = (8N)^{-1/4}$.
 - **When to use it.** Use DeepNorm for Post-Norm models of many blocks. Its mean loss is not lower than that of a tuned Pre-Norm in any comparison here. The evidence for it comes from the authors' translation models.
 - **Cost.** DeepNorm costs nothing at run time, but its learning rate must be tuned.
-- **Related methods.** Admin ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) multiplies the skip of each sublayer by a learned weight $\omega$. At first, $\omega$ is the size that Pre-Norm's stream would have there. KEEL multiplies the skip by the number of sublayers and also normalizes the branch's input. Appendix C [trains both](C_zoo.ipynb#post-norm-with-help) at tuned learning rates. *Fixup* ([chapter 00](00_why_normalize.ipynb)) also makes the first updates small.
+- **Related methods.** Admin ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) multiplies the skip of each sublayer by a learned weight $\omega$. KEEL multiplies the skip by the number of sublayers and also normalizes the branch's input. Appendix C [trains both](C_zoo.ipynb#post-norm-with-help) at tuned learning rates.
 
 | you see | cause | try |
 | --- | --- | --- |

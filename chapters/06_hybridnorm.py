@@ -17,7 +17,7 @@ Which of HybridNorm's two changes accounts for its improvement over Pre-Norm, an
 <details><summary>In short (contains spoilers)</summary>
 
 - At our smallest model size, with large embeddings, HybridNorm is not distinguishable from Pre-Norm. The norms inside attention alone lower the loss, and the norm on the stream adds no improvement.
-- With small embeddings, at that size, the norm on the stream accounts for a part of the improvement, or for all of it if the embeddings can grow.
+- With small embeddings, at that size, the norm on the stream accounts for a part of the improvement, and apparently for all of it if the embeddings can grow.
 - Norms on queries, keys and values make attention invariant to the scale of its input. So some rows of the paper's table look different but can compute the same functions.
 - With a different initialization the improvement changes. So a ranking of recipes also depends on the initialization, the embeddings and the learning rate.
 
@@ -99,8 +99,8 @@ plots.curves(
     xlabel="recipe, one change at a time",
     ylabel="improvement over Pre-Norm in test loss (nats)",
     reference={"Pre-Norm": 0.0},
-    caption="Improvement over Pre-Norm (Pre-Norm's test loss minus the recipe's) as Pre-Norm is turned into HybridNorm* one change at a time: QKV-Pre has norms inside attention, HybridNorm a norm on the stream as well, and HybridNorm* a different first block. The published line has one run per recipe. Our lines are means over seeds, for small models with tuned learning rates. "
-    f"Their embeddings enter the stream with an RMS of 1, {ladder.build_base_run(rung, small[4]).model.embedding_size:.2f} (by a rule in the authors' code) or 0.014. "
+    caption="Improvement over Pre-Norm (Pre-Norm's test loss minus the recipe's) as Pre-Norm is turned into HybridNorm* one change at a time: QKV-Pre has norms inside attention, HybridNorm a norm on the stream as well, and HybridNorm* a different first block. "
+    f"In our small models, embeddings enter the stream with an RMS of 1, {ladder.build_base_run(rung, small[4]).model.embedding_size:.2f} (by a rule in the authors' code) or 0.014. "
     "Is HybridNorm's improvement larger or smaller than QKV-Pre's with large embeddings (RMS 1), and with small ones?",
     provenance=lab.provenance(climbed.where(arm=small, stage="final", rung=rung)),
 ).named("one-change-at-a-time")  # fmt: skip
@@ -111,8 +111,7 @@ r"""
 
 For each placement the paper trains one language model of 550 million parameters on 400 billion tokens. On the C4 corpus the perplexity is 20.30 for Pre-Norm, 20.00 for HybridNorm, and 19.85 for
 *HybridNorm\**, whose first block differs ([Table 4](https://arxiv.org/abs/2503.04598)). Perplexity is the exponential of the loss per token, so HybridNorm's loss is lower
-than Pre-Norm's by $\ln(20.30/20.00) = 0.0149$ nats. Each row of the table is one run at one learning rate.
-The paper's descriptions of its initialization differ. (The paper's tables in this chapter are from the early version.)
+than Pre-Norm's by $\ln(20.30/20.00) = 0.0149$ nats. (The paper's tables in this chapter are from the early version.)
 
 For example, let a token be $x = (2, 0, 2, 0)$. Attention writes $a = (1, 1, -1, -1)$, so $y = x + a = (3, 1, 1, -1)$, whose mean square is
 $(9 + 1 + 1 + 1)/4 = 3$. RMSNorm turns it into $N(y) = y/\sqrt3$. Let the feed-forward layer write $f = (1, 0, 0, 1)$. Three placements
@@ -144,13 +143,12 @@ $\mathrm{MHA}_{QKV}$ normalizes each head's queries, keys and values before the 
 vector of size $d_k$ for all heads. (Norms on all three are older:
 [Rybakov et al., 2024](https://arxiv.org/abs/2410.16682).) A final norm precedes the output.
 
-Two related recipes appear throughout the chapter. HybridNorm\* changes the first block only:
+HybridNorm\* changes the first block only:
 $Y = X + \mathrm{MHA}_{QKV}(N(X))$ and $X' = Y + \mathrm{FFN}(N(Y))$. QKV-Pre has HybridNorm's attention and Pre-Norm's
 feed-forward sublayer: $Y = X + \mathrm{MHA}_{QKV}(X)$, $X' = Y + \mathrm{FFN}(N(Y))$. It is the fairest baseline, because it differs from HybridNorm only in the skip of the feed-forward sublayer.
 
-The paper's name for HybridNorm's second equation, "Post-Norm in the FFN", is misleading. A classical Post-Norm block has two norms on the stream: one after attention and one after the *feed-forward* layer, $N(Y + \mathrm{FFN}(Y))$.
-HybridNorm has only the first.
-So where the paper writes "Post" for the FFN, read $X' = N(Y) + \mathrm{FFN}(N(Y))$: skip and branch both read the normalized stream.
+A classical Post-Norm block has two norms on the stream: one after attention and one after the *feed-forward* layer, $N(Y + \mathrm{FFN}(Y))$.
+HybridNorm has only the first. So where the paper writes "Post" for the FFN, read $X' = N(Y) + \mathrm{FFN}(N(Y))$: skip and branch both read the normalized stream.
 
 A norm ignores the scale of its input: $N(tXW) = N(XW)$ for $t > 0$, if $\epsilon = 0$. This has two consequences. HybridNorm's second equation is invariant to the scale of $Y$ (next card). And attention, which normalizes queries, keys and values, computes the same output for every scale of
 $X$. So the scale of $X$ matters only in the sum $X + \mathrm{MHA}$, relative to the output of attention.
@@ -189,7 +187,7 @@ $W_Q, W_K, W_V$. So
 
 $$\text{Pre-QKV-Post} \equiv \text{HybridNorm}, \qquad \text{Pre-QKV-Pre} \equiv \text{QKV-Pre}:$$
 
-the two recipes of each pair can compute exactly the same functions. For the same reason HybridNorm\*'s first block computes the same functions as a QKV-Pre block. HybridNorm\* with a QKV-Pre block as its first is called First-QKV-Pre; these two recipes are the third pair. The first card below tests all three pairs. The second counts the rows of Table 4 with better scores than HybridNorm's. (It leaves out HybridNorm itself, HybridNorm\* and a diverged run: thirteen rows remain.)
+the two recipes of each pair can compute exactly the same functions. For the same reason HybridNorm\*'s first block computes the same functions as a QKV-Pre block. HybridNorm\* with a QKV-Pre block as its first is called First-QKV-Pre; these two recipes are the third pair.
 """
 
 # %%
@@ -238,7 +236,7 @@ exact(ahead["c4"]).claim(
 # %% [markdown]
 r"""
 In the published table, Pre-QKV-Post has a perplexity of 20.13, and HybridNorm, which can compute the same functions, has 20.00. Pre-QKV-Pre has 19.97, and QKV-Pre has 19.96
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). On C4, the last card counts two recipes as better than HybridNorm: this second pair.
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). On C4, the last card counts two recipes as better than HybridNorm: this second pair. (One of the sixteen diverged, so thirteen others remain.)
 
 If both rows of a pair start from the same initialization, which [the paper leaves open](06_hybridnorm.ipynb#other-initializations), their results can differ only because the gains
 train differently, because of $\epsilon$, or by chance. Yet the rows of the first pair differ by $\ln(20.13/20.00) = 0.0065$ nats per
@@ -256,7 +254,7 @@ In HybridNorm only *one* output competes with the embedding. Then the first norm
 RMS 1, and from there on an output of RMS $w$ is small in comparison. In HybridNorm\* three outputs compete: the two of its first block and that of the second block's
 attention. An embedding of RMS 1 is large compared with an output under all these recipes. A small embedding is not, and it drowns in the outputs that compete with it.
 
-The next figure shows the cosine in untrained models. Move the slider:
+Move the slider to see the cosine in untrained models:
 """
 
 # %%
@@ -376,25 +374,15 @@ exact(off.abs().max(), tolerance=1e-10).claim(
 # %% [markdown]
 r"""
 ## Measure
-
-Before we compare recipes, we check that the models are trained long enough.
 """
 
 # %% [markdown]
 r"""
 ### Trained long enough to be ranked?
 
-A comparison of norms inside attention means something only if attention matters to the models. Two losses serve as yardsticks: that of *trigram counts*, which predict a character from the two before it, and that of the same model without attention. If the models are trained long enough, their losses are lower than that of trigram counts and far lower than that of the model without attention.
+A comparison of norms inside attention means something only if attention matters to the models. Two losses serve as yardsticks: that of *trigram counts*, which predict a character from the two before it, and that of the same model without attention.
 
-All models below, except those of the section [Twelve blocks](06_hybridnorm.ipynb#twelve-blocks), belong to the experiment grid that this book's chapters share (the *ladder*). They have six blocks (variants D and D24 have more) and about 80,000 parameters (S) or 300,000 (M).
-
-<details><summary>How we tuned and evaluated</summary>
-
-The models are trained for at least 3,200 steps, on 20 characters per parameter. Only the variants D and D24 in the next table have fewer characters per parameter. We tuned the learning rate of each recipe with seeds that are not used for evaluation.
-
-</details>
-
-[How we know](06_hybridnorm.ipynb#how-we-know) compares this setting with the paper's.
+Most models below belong to the experiment grid that this book's chapters share (the *ladder*). They have six blocks and about 80,000 parameters (size S) or 300,000 (M). [How we know](06_hybridnorm.ipynb#how-we-know) compares this setting with the paper's.
 """
 
 # %%
@@ -410,21 +398,20 @@ plots.curves(
     logx=True,
     reference={"trigram counts": ngram_loss(ladder.build_text(first), 3, "validation")},
     ylim=(1.3, 3.2),
-    caption="Validation loss against learning rate at size S, with embeddings of RMS 1. We tried five learning rates over two decades. At their best learning rates, the recipes with attention reach similar losses, far below that of trigram counts. As the learning rate rises, Post-Norm fails first. At the highest rate, HybridNorm, HybridNorm* and Pre-Norm fail as well. Of the recipes with attention, QKV-Pre's loss rises least.",
+    caption="Validation loss against learning rate at size S, with embeddings of RMS 1. At their best learning rates, the recipes with attention reach similar losses. As the learning rate rises, Post-Norm fails first. Of the recipes with attention, QKV-Pre's loss rises least.",
     provenance=lab.provenance(tuning.where(arm=[*shown.values()])),
 ).named("by-rate")  # fmt: skip
 
 # %% [markdown]
 r"""
-The models are trained long enough: the recipes with attention have far lower losses than trigram counts and than the model without attention.
+The models are trained long enough: the recipes with attention have far lower losses than both yardsticks.
 
-The next table lists the results, with each recipe at its best learning rate. The column *improvement* is Pre-Norm's test loss minus the
-recipe's, with its 95 % interval. The column *sensitivity* is the learning-rate sensitivity: the mean loss over
-two decades of learning rates, minus the loss at the best one.
+In the next table each recipe has its best learning rate. The column *improvement* is Pre-Norm's test loss minus the
+recipe's, with its 95 % interval. The column *sensitivity* is the mean loss over two decades of learning rates, minus the loss at the best one.
 
 <details><summary>The other columns</summary>
 
-The column *recipe* contains the name in `labkit`. For sizes S and M *rate* is the learning rate, *n* the number of evaluation runs, and *test* their mean test loss. The variants have only *test* and *improvement*. D and D24 are size S with 12 and 24 blocks, and C is size S trained on program code.
+*n* is the number of evaluation runs, and *test* their mean test loss. D and D24 are size S with 12 and 24 blocks and fewer characters per parameter, and C is size S trained on program code.
 
 </details>
 """
@@ -434,13 +421,13 @@ plots.table(ladder.table(climbed.where(arm=[*recipes.values(), "no attention"]))
 
 # %% [markdown]
 r"""
-At size S, HybridNorm is several times as sensitive to the learning rate as QKV-Pre. The two differ only in the norm on the stream, so this norm seems to cause the sensitivity. Post-Norm, whose norms are on the stream as well, is sensitive too.
+At size S, HybridNorm is several times as sensitive to the learning rate as QKV-Pre. The two differ only in the norm on the stream, so this norm seems to cause the sensitivity.
 In larger models, too, HybridNorm is sensitive: at 64 layers, [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) report a largest stable rate of 7.65e-3
 for Pre-Norm and of 4.9e-4 for HybridNorm. Table 4 uses one rate for all rows, and a low one, so it cannot show this.
 
 ### Which change accounts for the improvement?
 
-We first compare HybridNorm with Pre-Norm, both with embeddings of RMS 1:
+We first compare HybridNorm with Pre-Norm. Unless a card says otherwise, embeddings have RMS 1:
 """
 
 # %%
@@ -462,12 +449,11 @@ ladder.improvement(climbed, "hybrid").claim(
 
 # %% [markdown]
 r"""
-At size M HybridNorm's loss is lower than Pre-Norm's. At size S the interval contains zero, and with 24 blocks (D24 in the table) HybridNorm's loss is higher. Our models are far smaller than the paper's, so the card gives no verdict on Table 4 and is marked *out of range*.
+At size M HybridNorm's loss is lower than Pre-Norm's, but at size S the interval contains zero, and with 24 blocks (D24 in the table) HybridNorm's loss is higher. Our models are far smaller than the paper's, so the card gives no verdict on Table 4.
 
-HybridNorm's improvement over Pre-Norm may have three sources: chance, the norms inside attention, and the norm on the stream. HybridNorm\*'s has a fourth, its first block. To test each change, we compare two recipes that differ in nothing else: QKV-Pre with Pre-Norm for the norms inside attention, HybridNorm\* with QKV-Pre for the norm on the stream, and HybridNorm\* with HybridNorm for the first block. Unless a card says otherwise, embeddings have RMS 1. The table under the fourth source includes small embeddings.
+HybridNorm's improvement over Pre-Norm may have three sources: chance, the norms inside attention, and the norm on the stream. HybridNorm\*'s has a fourth, its first block. To test each change, we compare two recipes that differ in nothing else.
 
-**1. Chance.** The two pairs of rows in Table 4 that can compute the same functions differ by 0.0065 and 0.0005 nats ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With one run per row,
-chance, $\epsilon$, the gain of the extra norm and perhaps the initialization can together amount to nearly half of the improvement. The table alone cannot rule out chance. Several seeds per recipe can, and all our comparisons have them.
+**1. Chance.** With one run per row, Table 4 alone cannot rule out chance: two of its rows that can compute the same functions differ by nearly half of HybridNorm's improvement. Several seeds per recipe can, and all our comparisons have them.
 
 **2. The norms inside attention.** QKV-Pre makes this change alone. Its published perplexity is 19.96, *lower* than plain HybridNorm's. The row Pre-QK-Pre, with norms on queries and keys only, has 20.22
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). We compare QKV-Pre first with Pre-Norm, then with a Pre-Norm model that has norms on queries and keys:
@@ -495,13 +481,12 @@ for arm, over, name, words, gap in (
 
 # %% [markdown]
 r"""
-QKV-Pre reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to this: at both sizes the interval of the second card contains zero.
-QKV-Pre's improvement is small compared with the contribution of attention itself, as the row without attention in the table above shows. At learning rates that are too high the improvement is larger, as the figure of the learning-rate search shows. All sixteen rows of Table 4 are in appendix E: [Table 4: sixteen placements](E_hybridnorm.ipynb#table-4-sixteen-placements).
+QKV-Pre reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to this. At learning rates that are too high the improvement is larger, as the figure of the learning-rate search shows.
 
 **3. The norm on the stream.** In the paper, the effect of this norm depends on the order of the changes. If norms on queries, keys and values are there already, it brings no improvement: the perplexity is 19.96 without it (QKV-Pre) and 20.00 with it (HybridNorm). If it is added to plain Pre-Norm, which gives the row Pre-Post, it brings half of HybridNorm's improvement: the perplexity falls from 20.30 to 20.15
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [both orders](E_hybridnorm.ipynb#table-4-sixteen-placements).
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [all sixteen rows](E_hybridnorm.ipynb#table-4-sixteen-placements).
 
-What does this norm add to norms inside attention? We compare QKV-Pre with HybridNorm\*, which has the lower perplexity of the paper's two versions of HybridNorm. The first blocks of QKV-Pre and HybridNorm\* can compute the same functions, so the two recipes differ only in the norm on the stream of the later blocks. The first card is for embeddings of RMS 1, and the second, at size S only, for RMS $0.014$:
+What does this norm add to norms inside attention? We compare QKV-Pre with HybridNorm\*, which has the lower perplexity of the paper's two versions of HybridNorm. The first blocks of QKV-Pre and HybridNorm\* can compute the same functions, so the two recipes differ only in the norm on the stream of the later blocks.
 """
 
 # %%
@@ -525,7 +510,7 @@ ladder.improvement(climbed, "hybrid*" + small_in, "qkv-pre" + small_in).claim(
 r"""
 With large embeddings we see no benefit of the norm on the stream: at size S, QKV-Pre's loss is lower than HybridNorm\*'s, and at size M the interval contains zero. With small embeddings, in a preliminary evaluation, HybridNorm\*'s loss is lower.
 
-**4. The first block.** This change is the last step of each line in the second figure. Appendix C has [other first blocks](C_zoo.ipynb#first-blocks). The next table lists the improvement at each step, for the paper and for our three sizes of embeddings:
+**4. The first block.** The next table lists the improvement at each step, for the paper and for our three sizes of embeddings:
 """
 
 
@@ -542,10 +527,10 @@ plots.table(
 
 # %% [markdown]
 r"""
-For the first block (HybridNorm to HybridNorm\*) all three of our intervals contain zero.
+For the first block (HybridNorm to HybridNorm\*) all three of our intervals contain zero. Appendix C has [other first blocks](C_zoo.ipynb#first-blocks).
 
 With small embeddings the whole improvement, from Pre-Norm to HybridNorm\* (the last row), is about as large as the published one. But the three steps differ from the published ones. In the paper the norm on the stream did not help, whereas with our smallest embeddings it seems to lower the loss. So we have not found the source of the paper's improvement. With small embeddings our intervals are
-wide, so no single step is known precisely, and we trained only size S.
+wide, so no single step is known precisely. (The table is for size S.)
 
 ### The size of the embeddings
 
@@ -567,7 +552,7 @@ plots.curves(
     },
     xlabel="embeddings, as they enter the stream",
     ylabel="test loss (nats)",
-    caption=f"Test loss at size {rung} against the RMS with which embeddings enter the stream, with tuned learning rates. The improvements in the second figure are differences of these losses. "
+    caption=f"Test loss at size {rung} against the RMS with which embeddings enter the stream, with tuned learning rates. "
     "Embeddings of RMS 0.014 raise the losses of Pre-Norm and QKV-Pre the most, and those of HybridNorm and HybridNorm* less.",
     provenance=lab.provenance(climbed.where(arm=small, stage="final", rung=rung)),
 ).named("by-embedding")
@@ -575,7 +560,7 @@ plots.curves(
 
 # %% [markdown]
 r"""
-In the figure, embeddings of RMS $0.014$ raise the mean loss of every recipe. Two cards at size S show how much they raise Pre-Norm's loss, and whether they enlarge HybridNorm's improvement over Pre-Norm:
+How much do small embeddings raise Pre-Norm's loss, and do they enlarge HybridNorm's improvement over it?
 """
 
 # %%
@@ -630,7 +615,7 @@ compare_costs(costs["hybrid"], costs["pre"], four).claim(
 
 # %% [markdown]
 r"""
-In a preliminary evaluation, embeddings that the multiplier keeps small raise Pre-Norm's loss. They raise it more than HybridNorm's. But one pair of recipes is thin evidence. We first saw this in five seeds, and the interval of the later five seeds (in the second card's sentence) barely excludes zero.
+Embeddings that the multiplier keeps small raise Pre-Norm's loss. They raise it more than HybridNorm's. But one pair of recipes is thin evidence.
 
 So we compare all four recipes, at both small RMS values.
 How much more do small embeddings raise the loss without a norm on the stream than with one?
@@ -673,16 +658,15 @@ less["RMS 0.014"].claim(
 
 # %% [markdown]
 r"""
-Small embeddings cost most in the two recipes without a norm on the stream. The norm *repairs* at least a part of this damage, but gives small embeddings no advantage: with a fixed multiplier, no recipe's loss is detectably lower than at RMS 1. If embeddings enter at RMS 1, multiplied by $\sqrt d$ or normalized, there is less to repair.
+So the norm on the stream *repairs* at least a part of the damage that small embeddings do, but gives small embeddings no advantage: with a fixed multiplier, no recipe's loss is detectably lower than at RMS 1. If embeddings enter at RMS 1, multiplied by $\sqrt d$ or normalized, there is less to repair.
 
-The cosine in the slider's figure does not predict the order of the two recipes with a norm on the stream. HybridNorm\* preserves less of a small embedding than
-HybridNorm does, and yet we did not find its loss to be higher.
+The slider's figure does not predict everything: HybridNorm\* preserves less of a small embedding than HybridNorm does, and yet we did not find its loss to be higher.
 
 ### Small embeddings that can grow
 
 Does this repair explain the improvement at 550 million parameters? Table 4 speaks against it: by the code's rule its embeddings enter small, and yet the norm on the stream brought no improvement on top of norms inside attention.
 
-But the paper's embeddings are drawn small and can grow, whereas ours have a fixed multiplier. So we also trained the four recipes with small embeddings that can grow. Their weights are drawn $0.014$ times as large as those of our embeddings of RMS 1, and the only multiplier is $\sqrt d$. At step 0 these networks and those with the fixed multiplier compute the same outputs. They differ only in training.
+But the paper's embeddings are drawn small and can grow, whereas ours have a fixed multiplier. So we also trained the four recipes with small embeddings that can grow. Their weights are drawn $0.014$ times as large as those of our embeddings of RMS 1, and the only multiplier is $\sqrt d$. At step 0 these networks and those with the fixed multiplier compute the same outputs.
 """
 
 
@@ -731,7 +715,7 @@ ladder.improvement(climbed, "hybrid" + growing, "hybrid").claim(
 
 # %% [markdown]
 r"""
-The next table lists the improvement at each step for embeddings of RMS 1, for small ones with a fixed multiplier, and for small ones that can grow:
+The improvement at each step, by how the embeddings enter:
 """
 
 # %%
@@ -746,14 +730,14 @@ plots.table(
 
 # %% [markdown]
 r"""
-The embeddings do grow: after training they enter with an RMS near 1 or above, as the first of this section's three cards says. In this preliminary evaluation HybridNorm's loss is still lower than Pre-Norm's, so its improvement does not seem to need the fixed multiplier.
+The embeddings do grow: after training they enter with an RMS near 1 or above. In this preliminary evaluation HybridNorm's loss is still lower than Pre-Norm's, so its improvement does not seem to need the fixed multiplier.
 
-But if the embeddings can grow, the single steps agree with the published ones even less. In the paper, the norm on the stream brought no improvement on top of norms inside attention. Here, judging by the means, it accounts for the whole improvement. So the fixed multiplier does not explain why our table and the paper's disagree.
-[How we know](06_hybridnorm.ipynb#how-we-know) lists other differences. One more: our embeddings are multiplied by $\sqrt d$, so a step of Adam moves them $\sqrt d$ times as far. We tested none of these differences with embeddings that grow.
+But if the embeddings can grow, the single steps agree with the published ones even less: judging by the means, the norm on the stream accounts for the whole improvement. So the fixed multiplier does not explain why our table and the paper's disagree.
+[How we know](06_hybridnorm.ipynb#how-we-know) lists other differences, and our factor $\sqrt d$ is one more: a step of Adam moves the embeddings $\sqrt d$ times as far. We tested none of them with embeddings that grow.
 
-The cost of small embeddings for Pre-Norm depends on the fixed multiplier. With the multiplier, Pre-Norm's mean loss is higher than with embeddings of RMS 1. If the small embeddings can grow, its mean loss is no higher, as the last number of the third card shows.
+The cost of small embeddings for Pre-Norm depends on the fixed multiplier: if the small embeddings can grow, its mean loss is no higher than with embeddings of RMS 1.
 
-We had not expected the main result of the third card. With embeddings that are drawn small and can grow, HybridNorm reaches a lower loss than with embeddings of RMS 1, and the difference is larger than that between most recipes of this book. We do not know why.
+Unexpectedly, with embeddings that are drawn small and can grow, HybridNorm reaches a lower loss than with embeddings of RMS 1. We do not know why.
 """
 
 # %% tags=["mechanism", "remove-cell"]
@@ -785,8 +769,8 @@ plots.dots(
     },
     xlabel="HybridNorm's improvement over Pre-Norm in test loss (nats)",
     threshold={"Pre-Norm": 0.0},
-    caption="HybridNorm's improvement over Pre-Norm (Pre-Norm's test loss minus HybridNorm's) for several initializations. Each published value is from one run per recipe. "
-    "Ours are from several seeds, with tuned learning rates and embeddings of RMS 1. Of our three intervals, only the one for Xavier's initialization (a preliminary evaluation) excludes zero: with it, HybridNorm's loss is higher than Pre-Norm's.",
+    caption="HybridNorm's improvement over Pre-Norm (Pre-Norm's test loss minus HybridNorm's) for several initializations; ours are at size S, with embeddings of RMS 1. "
+    "In which rows does HybridNorm have the higher loss?",
     provenance=lab.provenance(climbed.where(arm=["pre", "hybrid", *starts], stage="final")),
 ).named("first-weights")  # fmt: skip
 
@@ -810,7 +794,7 @@ ladder.improvement(climbed, "hybrid, xavier", "pre, xavier").claim(
 
 # %% [markdown]
 r"""
-In a preliminary evaluation, HybridNorm's loss from Xavier's weights is higher than Pre-Norm's; from depth-scaled weights the interval contains zero. In the paper's Table 3 the improvement's sign changes with the initialization:
+In preliminary evaluations, HybridNorm's loss is higher than Pre-Norm's from Xavier's weights, and from depth-scaled ones, where the interval only just excludes zero. In the paper's Table 3 the improvement's sign changes with the initialization:
 
 | perplexity on C4 in Table 3 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) | Normal | Depth-Scaled | Megatron |
 | --- | --: | --: | --: |
@@ -822,15 +806,15 @@ of the two recipes was given the initialization that suits it, Normal for Pre-No
 first step of Table 4, from Pre-Norm to QKV-Pre, may change the initialization, too.
 
 For HybridNorm alone the change from Normal to Megatron's weights lowers the perplexity from 20.44 to 20.00. This is more than
-its whole improvement over Pre-Norm in Table 4, from 20.30 to 20.00 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [both tables in one](E_hybridnorm.ipynb#table-3-first-weights).
+its whole improvement over Pre-Norm in Table 4 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [both tables in one](E_hybridnorm.ipynb#table-3-first-weights).
 
 ### Twelve blocks
 
 In Table 5 the models have 29 layers instead of 16. Post-Norm diverges, and the perplexities are 19.88 for Pre-Norm, 19.67 for HybridNorm and 19.52 for HybridNorm\*
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). According to the paper's Table 7 they all start from Megatron's weights; according to section 4.4 Pre-Norm starts from Normal ones. None starts from Xavier's. Is it the recipe that lets deep models train, or the
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). None of these models starts from Xavier's weights. Is it the recipe that lets deep models train, or the
 initialization?
 
-We trained twelve blocks for a hundred steps at one learning rate, from Xavier's weights and from Megatron's. Such short training cannot rank the recipes. It does show which models start to learn and which are *stuck*: at the end, their loss is still that of the unigram baseline, which knows only letter frequencies, as Post-Norm's was in chapter 02.
+We trained twelve blocks for a hundred steps at one learning rate, from Xavier's weights and from Megatron's. Such short training cannot rank the recipes. It does show which models start to learn and which are *stuck*: at the end, their loss is still that of the unigram baseline, which knows only letter frequencies.
 Only longer training can show whether a stuck model is merely late, so we also trained Post-Norm and HybridNorm for four times as many steps.
 
 | question | choices | ours |
@@ -930,15 +914,15 @@ stuck = {name: count_stuck(part) for name, part in deep.items()}
 
 # %% [markdown]
 r"""
-So from Xavier's weights a deep HybridNorm starts to learn late, but it does start. A stuck run may merely be late. QKV-Pre,
-which differs from HybridNorm only in the norm on the stream, starts in time. Post-Norm is the control: in four hundred steps it hardly learns at this rate, and the number of its runs that count as stuck depends on the threshold.
+So from Xavier's weights a deep HybridNorm starts to learn late, but it does start. QKV-Pre,
+which differs from HybridNorm only in the norm on the stream, starts in time. Post-Norm hardly learns in four hundred steps at this rate.
 
-All these runs are at one learning rate. The longer runs stretch warm-up and decay as well, so they are not the short runs continued. And a late start is not instability: a few hundred steps cannot show whether a deep HybridNorm stays stable.
+The longer runs stretch warm-up and decay as well, so they are not the short runs continued. And a late start is not instability: a few hundred steps at one learning rate cannot show whether a deep HybridNorm stays stable.
 
 ### The paper's own explanation: gradients
 
 The paper explains HybridNorm by its gradients. It takes one head and bounds the derivative of its output with respect to each matrix. (The two lemmas and the theorem are in
-[appendix E](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem). In the early version the theorem lacks a factor.) The paper reads its bounds as follows: with norms on queries, keys and values, the gradient of a matrix depends only on that matrix and $W_O$.
+[appendix E](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem).) The paper reads its bounds as follows: with norms on queries, keys and values, the gradient of a matrix depends only on that matrix and $W_O$.
 
 That is true of the bounds, but not of the gradient itself. The gradient contains the attention weights, and these
 depend on both $W_Q$ and $W_K$. The output, however, is invariant to the *scale* of $W_Q$, $W_K$ or $W_V$. Two equations follow. Chapter 04 derives them for queries. They also hold for keys and values, with
@@ -1025,10 +1009,10 @@ exact((typed(other) - typed(batch))[0].abs().max(), tolerance=1).claim(
 
 # %% [markdown]
 r"""
-**The name HybridNorm** is easily misread. It suggests $N(Y + \mathrm{FFN}(Y))$ in the feed-forward sublayer. [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) even describe HybridNorm as whole *blocks* that alternate. (The check below builds Pre-Norm and Post-Norm blocks in turn.)
+**The name HybridNorm** is easily misread: [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) describe HybridNorm as whole *blocks* that alternate.
 
 **HybridNorm\*** is
-a command-line option of the authors' code. Without this option, the code's configuration trains plain HybridNorm. In your own code, pass each block its index: otherwise every block is built like the
+a command-line option of the authors' code. In your own code, pass each block its index: otherwise every block is built like the
 first one.
 
 Three mistakes are typical of the **norms inside attention**: they run over the full width instead of each head, they come after the rotation instead of before it, or the values have no norm.
@@ -1170,7 +1154,6 @@ These results of the paper are beyond the range of our models:
 | --- | --- | --- |
 | Table 4 | QK-Post diverges | it may diverge at any of the 95,367 steps that 400 billion tokens take; [ours has 3,200](E_hybridnorm.ipynb#table-4-sixteen-placements) |
 | Table 2 | HybridNorm\* is better in a mixture of experts of 6.9B: average 66.12 against 64.95 | size; a small mixture is in [appendix E](E_hybridnorm.ipynb#a-mixture-of-experts) |
-| Table 5 | HybridNorm\* has 19.52 at 29 layers | 29 layers; twelve and 24 blocks are in [appendix E](E_hybridnorm.ipynb#table-5-depth) |
 | version 4, 7B | the paper's recipe, with one more norm, has a loss of 2.430, and Pre-Norm has 2.469 | size |
 | version 4, 1.2B | averaged over benchmarks, plain HybridNorm has 59.18, *below* Pre-Norm's 59.56, and HybridNorm\* has 60.67 | size, benchmarks |
 """
@@ -1181,26 +1164,26 @@ r"""
 
 - **Which change accounts for the improvement?** In the published table, the norms inside attention account for $\ln(20.30/19.96) = 0.017$ of $\ln(20.30/19.85) = 0.022$ nats
   ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)), unless that step changed the initialization, too. The next two steps (to HybridNorm and HybridNorm\*) are about as small as the difference between two rows that can compute the same functions. <!-- derived -->
-- With large embeddings, in our small models, the norms inside attention lower the loss: QKV-Pre, which has all three and no norm on the stream, reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to that. HybridNorm's loss is lower than Pre-Norm's at size M, and at size S the interval contains zero. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
-- With embeddings that a fixed multiplier keeps small, the norm on the stream accounts for a part of the improvement: it undoes a part of the increase in loss that such embeddings cause. We see this at both small RMS values, at size S only (we trained no larger model with small embeddings). The runs do not settle how much each step contributes. One can enlarge the embeddings instead.
+- With large embeddings, in our small models, the norms inside attention lower the loss: QKV-Pre reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to that. HybridNorm's loss is lower than Pre-Norm's at size M, and at size S the interval contains zero. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
+- With embeddings that a fixed multiplier keeps small, the norm on the stream accounts for a part of the improvement: it undoes a part of the increase in loss that such embeddings cause. We trained only size S with them. The runs do not settle how much each step contributes. One can enlarge the embeddings instead.
   <!-- 06-small-embeddings-cost-pre-norm 06-a-norm-on-the-stream-saves-small-tokens -->
 - Embeddings that are drawn small and can grow do grow. In a preliminary evaluation at size S HybridNorm's loss is still lower than Pre-Norm's. It is also lower than HybridNorm's own loss with large embeddings, so the way in which embeddings enter is a part of the recipe. We tried one RMS.
   <!-- 06-hybrid-ahead-where-tokens-grow 06-star-ahead-where-tokens-grow 06-hybrid-gains-where-tokens-grow -->
 - **Why?** We think that a norm on the stream enlarges a small token before later outputs drown it. But HybridNorm\* keeps less of the token than HybridNorm does, and we did not find its loss to be higher, so this may not be the whole reason. <!-- derived -->
 - **Would HybridNorm be better in another setting?** Not from every initialization. From Xavier's weights, in a preliminary evaluation at size S, its loss is higher than Pre-Norm's, and in the paper's Table 3 the sign changes with the initialization. <!-- 06-hybrid-behind-from-xavier 06-depth-scaled-lead -->
-- Nor is HybridNorm better at every depth. With embeddings of RMS 1 and width 32 we detect no improvement at six or twelve blocks. At 24 blocks, trained on only 5.4 characters per parameter, the losses of both HybridNorm and HybridNorm\* are higher than Pre-Norm's ([appendix E](E_hybridnorm.ipynb#table-5-depth)). <!-- 06-each-at-its-own -->
+- Nor is HybridNorm better at every depth. With embeddings of RMS 1 and width 32 we detect no improvement at twelve blocks. At 24 blocks, trained on only 5.4 characters per parameter, the losses of both HybridNorm and HybridNorm\* are higher than Pre-Norm's ([appendix E](E_hybridnorm.ipynb#table-5-depth)). <!-- 06-each-at-its-own -->
 - One learning rate for all favours the recipes that it suits. Ask of every ranking: from which initialization,
   with which embeddings, at which learning rates, and with how many runs per row? <!-- derived -->
-- Attention with its own norms is invariant to the scale of its input. So some rows of the table can compute the same functions, and their differences show how little a single run per row can tell. <!-- 06-rows-that-are-one-function -->
-- The gradient of $W_Q$, $W_K$ or $W_V$ is orthogonal to the matrix, and smaller if the matrix is larger. So a larger matrix turns more slowly, as at a lower learning rate. This is one reason why a ranking depends on initialization and learning rate. <!-- 06-gradient-is-orthogonal -->
-- With Xavier's weights, HybridNorm with twelve blocks starts to learn late. After 100 steps it is stuck, but after 400 steps it is not. Train longer before you conclude that a run never starts. <!-- 06-deep-hybrid-gets-stuck-from-xavier 06-deep-hybrid-is-late-not-stuck -->
+- Attention with its own norms is invariant to the scale of its input. So some rows of the table can compute the same functions. <!-- 06-rows-that-are-one-function -->
+- The gradient of $W_Q$, $W_K$ or $W_V$ is orthogonal to the matrix, and smaller if the matrix is larger. So a larger matrix turns more slowly, as at a lower learning rate. <!-- 06-gradient-is-orthogonal -->
+- With Xavier's weights, HybridNorm with twelve blocks is stuck after 100 steps, but not after 400 steps. Train longer before you conclude that a run never starts. <!-- 06-deep-hybrid-gets-stuck-from-xavier 06-deep-hybrid-is-late-not-stuck -->
 - Pseudo-code is not code: type it in, and run a check on it. <!-- 06-printed-code-mixes-examples 06-mistakes-are-caught -->
 
 ## To carry away
 
 - **Equations.** $Y = X + \mathrm{MHA}_{QKV}(X)$ with norms on queries, keys and values; $X' = N(Y) + \mathrm{FFN}(N(Y))$.
 - **Variant.** HybridNorm\*: the first block has Pre-Norm's input norm, too, and Pre-Norm's feed-forward sublayer.
-- **When to use it.** Train HybridNorm and QKV-Pre, which has the same attention, at your size and initialization, and use HybridNorm if its loss is lower. Let small embeddings grow: a fixed multiplier that kept them at RMS $0.014$ raised every recipe's mean loss. With small embeddings we trained our smallest size only.
+- **When to use it.** Train HybridNorm and QKV-Pre, which has the same attention, at your size and initialization, and use HybridNorm if its loss is lower. Let small embeddings grow: a fixed multiplier that kept them at RMS $0.014$ raised every recipe's mean loss at our smallest size.
 - **Cost.** HybridNorm has three small norms inside attention, in place of the one before attention.
 
 | symptom | cause | remedy |

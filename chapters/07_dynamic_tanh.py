@@ -18,7 +18,7 @@ Where does the S come from, and can one curve for all tokens do the work of a no
 
 - The S comes from the tokens. Each token has a straight line of its own. Tokens of different size have lines of different slope, and many such lines together look like an S.
 - A curve that is the same for all tokens does half of a norm's work: its output is bounded. It does not do the other half: its output depends on the scale of its input.
-- On text, at the one small size that we trained, DyT's loss is higher than that of a norm. In a preliminary evaluation it is higher even than that of the same model with every norm removed. On images it still trains at a learning rate at which our model without norms in its blocks fails.
+- On text, at the one small size that we trained, DyT's loss is higher than that of a norm. It is higher even than that of the same model with every norm removed. On images it still trains at a learning rate at which our model without norms in its blocks fails.
 
 </details>
 """
@@ -81,7 +81,7 @@ plots.explore(
     start=8,
     label="size of one token in ten",
     caption="Output of one layer norm against its input, on a batch in which one token in ten is larger than the others, by the factor on the slider. At 1 the map over all tokens is a line. At larger factors it flattens at both ends. "
-    "Lines: three single tokens. Here and below we draw only some of the entries: the most extreme ones and as many others, evenly spaced in rank. "
+    "Lines: three single tokens. "
     "The bend (lower right) is the slope at the ends divided by the slope in the middle: 1 for a line, and smaller the more the map is like an S.",
 )
 
@@ -115,7 +115,7 @@ plots.table(
 # %% [markdown]
 r"""
 Layer norm is invariant to the factor of ten. DyT is not: for the small token it keeps the order of sizes (3 to 1 becomes 2 to 1), and for the large token it keeps little more than the
-signs. But both are **bounded**. With gain 1 no entry of DyT exceeds 1, and no entry of layer norm exceeds $\sqrt{d-1}$, for $d$ channels. (The outputs sum to 0, and their squares sum to $d$. If one entry is $y$, the other $d-1$ sum to $-y$, so their squares sum to at least $y^2/(d-1)$. Hence $y^2 + y^2/(d-1) \le d$.) DyT's authors say that the essential part is the squashing of extreme values. The last rows of the table, Derf and BHyT, are explained below.
+signs. But both are **bounded**. With gain 1 no entry of DyT exceeds 1, and no entry of layer norm exceeds $\sqrt{d-1}$, for $d$ channels. (The outputs sum to 0, and their squares sum to $d$. If one entry is $y$, the other $d-1$ sum to $-y$, so their squares sum to at least $y^2/(d-1)$. Hence $y^2 + y^2/(d-1) \le d$.) DyT's authors say that the essential part is the squashing of extreme values. (Derf and BHyT are explained below.)
 
 ## Where the S comes from
 
@@ -302,7 +302,7 @@ r"""
 learned centre, $y = \gamma\odot\mathrm{erf}(\alpha x + s) + \beta$. It is nearly a tanh that is a fifth steeper, and its tails saturate sooner.
 
 **BHyT** ([Byun et al., 2026](https://arxiv.org/abs/2601.09719)) is $y = w\odot\tanh\!\big(\lambda x/(\kappa\,\mathrm{RMS}(x))\big)$ with
-$\kappa = 10$. It contains an RMSNorm, followed by a tanh, so it still needs statistics. If $\lambda = 1$, the arguments of the tanh are about a tenth, where tanh is nearly a line. (Its authors start $\lambda$ at 1 to 5.) A block has two norms, hence two values of RMS: BHyT computes one and estimates the other.
+$\kappa = 10$. It contains an RMSNorm, followed by a tanh, so it still needs statistics. If $\lambda = 1$, the arguments of the tanh are about a tenth, where tanh is nearly a line. (Its authors start $\lambda$ at 1 to 5.)
 
 Unlike these two, **PRepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)) takes statistics in training only, and folds them away afterwards: [in appendix B](B_batch.ipynb#batch-statistics-repaired-and-trained).
 """
@@ -387,26 +387,25 @@ show(dynamic_tanh)
 # %% [markdown]
 r"""
 In a model, the recipe `dyt` is Pre-Norm with DyT in place of every norm, as in the authors' LLaMA. It has no shift $\beta$, a learned factor on the embedding, and
-*two* initial values $\alpha_0$, one for attention's norms and one for all others. For language models the two values decrease with the width: they are (1, 1) at width
-1024, (0.8, 0.2) at 4096 and (0.2, 0.05) at 8192.
-Our models are narrower than any of these and start at 1 and 1. `derf` is built the same way, but keeps its shift $\beta$.
+*two* initial values $\alpha_0$, one for attention's norms and one for all others. For language models the two values decrease with the width: they are (1, 1) at width 1024 and (0.2, 0.05) at 8192.
+Our models are narrower than any of these and start at 1 and 1.
 """
 
 # %% [markdown]
 r"""
 ## Measure
 
-We use three kinds of models. We tuned each learning rate with seeds that are not used for evaluation.
+We use three kinds of models:
 
-| model | training | initial α of DyT | what it can decide |
-| --- | --- | --- | --- |
-| small text model: four blocks of width 32 | 180 steps | 1 | no published question; it shows what the maps of norms look like, and how overfitting can look like an advantage |
-| text model of the *ladder*, the experiment grid that the book's chapters share: six blocks of width 32 | 3,200 steps, 20 characters per parameter | 1 | at this size, does DyT reach a lower loss than no norm at all, with SwiGLU and with GELU? |
-| vision transformer ([Dosovitskiy et al., 2021](https://arxiv.org/abs/2010.11929)): digits of 8×8 pixels in sixteen patches, three blocks | 400 steps | ½ | does DyT train at a rate at which blocks without norms fail? |
+| model | training | what it can decide |
+| --- | --- | --- |
+| small text model: four blocks of width 32 | 180 steps | no published question; it shows what the maps of norms look like, and how overfitting can look like an advantage |
+| text model of the *ladder*, the experiment grid that the book's chapters share: six blocks of width 32 | 3,200 steps, 20 characters per parameter | at this size, does DyT reach a lower loss than no norm at all, with SwiGLU and with GELU? |
+| vision transformer ([Dosovitskiy et al., 2021](https://arxiv.org/abs/2010.11929)): digits of 8×8 pixels in sixteen patches, three blocks | 400 steps | does DyT train at a rate at which blocks without norms fail? |
 
 Most published statements on DyT are about ImageNet, or about models at least a thousand times larger than ours. Our models are too small to test them, so the cards on such statements show how such a comparison is made and give no verdict.
 
-We begin with the runs on digits, because the next section already uses some of them. First we search the learning rates:
+We begin with the runs on digits, and first search the learning rates:
 """
 
 # %%
@@ -503,14 +502,14 @@ calm.measure(measure_change).claim(
 
 # %% [markdown]
 r"""
-On text the map of the last norm is more curved than that of the first (a smaller bend means more curvature). On digits it is not, so depth alone does not produce an S. Tokens of different size do produce one: an S in the first figure, and half an S with the planted spaces. So we think that on text the deeper norms show an S because their tokens
+On text the map of the last norm is more curved than that of the first. On digits it is not, so depth alone does not produce an S. Tokens of different size do produce one: an S in the first figure, and half an S with the planted spaces. So we think that on text the deeper norms show an S because their tokens
 differ more in size.
 
 What does that mean for DyT? In layer norm's S each token has its own line. DyT is a single curve through the middle of all points, and treats the small token and the large one alike.
 
 ### On text, with tuned learning rates
 
-We trained the ladder's smallest model with RMSNorm, DyT, Derf or nothing before each sublayer. The figure shows the search for a learning rate, and the cards compare test losses at the best rates found.
+We trained the ladder's smallest model with RMSNorm, DyT, Derf or nothing before each sublayer.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -558,27 +557,25 @@ ladder.improvement(climbed, "dyt", "none").claim(
 
 # %% [markdown]
 r"""
-At this size DyT's loss is higher than RMSNorm's, and higher than that of the same model without norms. The column *ours* shows the claim that we preregistered, *DyT reaches a lower loss*. We gave it a low probability (see the forecast on the open card), and these runs point against it. But this second card has no verdict yet, because not all preregistered seeds have been run. Between Derf and DyT we detect no difference ([How we know](07_dynamic_tanh.ipynb#how-we-know) has the card).
+The column *ours* shows the claim that we preregistered, *DyT reaches a lower loss*. We gave it a low probability (see the forecast on the open card), and the runs contradict it. In a preliminary evaluation, Derf's loss is lower than DyT's ([How we know](07_dynamic_tanh.ipynb#how-we-know) has the card).
 
 A paper about doing without norms needs one control above all: the same model with *no norm*, and nothing in its place.
 Six such blocks train well, if the learning rate is right and the branches start small (chapters 00 and 10). So at this depth a tanh has little
 to protect, and can do harm. Zhu et al. report parity for far deeper stacks, trained on billions of tokens, with $\alpha_0$ chosen by a sweep; our result says nothing about them. The public evidence closest to our size is the log of
 [nanochat](https://github.com/karpathy/nanochat/blob/92d63d4e8bb4df75c3b71618f31ddde2378b2bcd/dev/LOG.md#L7): in its twelve layers no variant of DyT beat the baseline.
 
-In the figure of the learning-rate search, look at the rates above the best one (most points there are single runs). At three times its best learning rate the stack without norms diverges. At three times their best rates DyT and Derf
+In the figure (most points there are single runs), at three times its best learning rate the stack without norms diverges. At three times their best rates DyT and Derf
 still train, presumably because the curve is bounded: however large the stream grows, the inputs of the sublayers stay small. At ten times the best rate only RMSNorm's loss is far below 3.1 nats, which is roughly the loss of a predictor that knows only how often each character occurs.
 
 ### Why is DyT's loss higher? Three hypotheses
 
-We tested three hypotheses to some extent. None of the tests identifies the reason. We did not test a fourth, that branches start smaller under DyT.
+We tested three hypotheses to some extent. None of the tests identifies the reason, and we did not test a fourth, that branches start smaller under DyT.
 
 1. **$\alpha$ does not adapt.** The stream grows as sublayers write into it, and a norm divides by whatever has grown. For DyT to do the same, $\alpha$
    would have to track $1/\mathrm{RMS}$ of the input, norm by norm.
 2. **Saturation.** Entries that have outgrown $1/\alpha$ are on the flat
    ends of the curve. The input of the sublayers is then little more than signs, and few entries are left on the slope to send $\alpha$ a gradient.
 3. **The activation function.** [Verma (2026)](https://arxiv.org/abs/2604.23434) attributes the collapse of a LLaMA with DyT to SwiGLU, and the ladder's models have SwiGLU, too.
-
-We first look at the maps of the ladder's DyT model after training, and at its values of $\alpha$:
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -652,7 +649,7 @@ inside.measure(follow).claim(
 
 # %% [markdown]
 r"""
-About half of the entries are saturated, and the interval leaves open whether more than half are. The first hypothesis fits so far: $\alpha$ has decreased from 1 in every norm, but we do not see that it has decreased more in norms whose input is larger. We have not shown that this lack of adaptation raises the loss. (Our own answer to the question above was that $\alpha$ follows one over the size of the input. These runs do not show that.)
+About half of the entries are saturated. The first hypothesis fits so far: $\alpha$ has decreased from 1 in every norm, but we do not see that it has decreased more in norms whose input is larger.
 
 The second hypothesis can be tested. If $\alpha$ starts at a quarter, fewer entries should be saturated, *provided that the stream stays as it was*. If it starts at four, more entries should be saturated. We trained the same model from both initial values. Before you look, predict how three quantities change from the first norm to the last: the RMS of the input, the learned $\alpha$, and the share of saturated entries.
 """
@@ -718,13 +715,12 @@ plots.table(
 
 # %% [markdown]
 r"""
-If $\alpha$ starts at a quarter, training undoes nearly the whole factor of four: the learned $\alpha$ is only somewhat smaller than from an initial value of 1, and the share of saturated entries is about the same. (The card's interval is too wide to call the two shares equal.) If it starts at four, only
+If $\alpha$ starts at a quarter, training undoes nearly the whole factor of four: the learned $\alpha$ is only somewhat smaller than from an initial value of 1, and we detect no change in the share of saturated entries. If it starts at four, only
 the last norms recover. In the others nearly all entries stay saturated, and only the few that are left on the slope send $\alpha$ a gradient. At the learning rate that was tuned for an initial $\alpha$ of 1, both other initial values give a higher loss, and the initial value of 4 gives a far higher one.
 
-So the loss is high where nearly all entries are saturated, as the second hypothesis says. But an initial $\alpha$ of ¼ also gives a higher loss than one of 1, although the share of saturated entries was not higher. So saturation does not seem to be the whole reason. The last column of the table
-speaks against the first hypothesis: the correlation is highest where DyT's loss is highest. Both mechanisms follow from the formulas, but we have not shown that either is the reason for the higher loss.
-[Verma (2026)](https://arxiv.org/abs/2604.23434) studies models of 64 million parameters. On little text 49 % of their entries are saturated, and DyT's loss is *lower* than the baseline's. On much text only 23 % are saturated, and DyT's loss is higher. There a
-larger $\alpha$ reduces DyT's disadvantage, whereas in our runs a fourfold initial $\alpha$ raised DyT's loss.
+So the loss is high where nearly all entries are saturated, as the second hypothesis says. But with an initial $\alpha$ of ¼ the loss is higher, too, and we do not see a higher share of saturated entries. So saturation does not seem to be the whole reason. The last column of the table
+speaks against the first hypothesis: the correlation is highest where DyT's loss is highest.
+In the models of [Verma (2026)](https://arxiv.org/abs/2604.23434), with 64 million parameters, more entries are saturated where DyT's loss is *lower* than the baseline's (49 %, on little text) than where it is higher (23 %, on much text).
 
 The third hypothesis is the simplest to test. We replaced SwiGLU by GELU, with the same number of parameters, in the model with DyT and in the one without norms, each at its previous learning rate.
 
@@ -782,8 +778,8 @@ gaps["GELU"].claim(
 
 # %% [markdown]
 r"""
-With GELU, too, DyT's loss is higher than that of the model without norms, but this verdict is *weak*. In the last row of the table, one run of the model without norms has a far higher loss than the others, higher even than DyT's with the same seed. This one run widens both intervals. So the first verdict changes if one of the other runs is left out, and the second card cannot
-say how much of the difference is due to SwiGLU. Both models kept the learning rate that was chosen for them with SwiGLU. Without norms GELU may need a lower one, which we did not try.
+With GELU, too, DyT's loss is higher than that of the model without norms, but this verdict is *weak*: in the last row of the table, one run of the model without norms has a far higher loss than the others, which widens both intervals. So the second card cannot
+say how much of the difference is due to SwiGLU. Without norms GELU may need a lower learning rate, which we did not try.
 
 | hypothesis | test | result | what remains open |
 | --- | --- | --- | --- |
@@ -795,7 +791,7 @@ say how much of the difference is due to SwiGLU. Both models kept the learning r
 ### Images, and a rate that is too high
 
 DyT's first successes were with vision transformers: with DyT, ViT-B improves from 82.3 to 82.5 % on ImageNet ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)). On our digits DyT has a shift and $\alpha_0 = \tfrac12$, both as
-published for vision transformers. All three models, including *no norm*, keep the ViT's last layer norm. The table lists the test accuracy on digits: first with each model at its tuned learning rate, then with all models at the same high rate, and then for one run of each at the highest rate. Guessing is right once in ten. There are 384 test images, so one image is a quarter of a percentage point.
+published for vision transformers. All three models, including *no norm*, keep the ViT's last layer norm. The table lists the test accuracy on digits. Guessing is right once in ten.
 """
 
 # %%
@@ -830,7 +826,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-At the high learning rate the model without norms in its blocks is hardly more accurate than guessing, and DyT is about as accurate as layer norm. At the next rate DyT's accuracy is that of guessing, too, as the last rows show (one run). Does DyT train at the high rate because it is bounded? These runs cannot tell. Our blocks without norms start from Xavier's rule. With small branches they might tolerate higher rates, as residual networks do in chapter 00. DyT with an initial $\alpha$ of ½ is bounded, but its branches are smaller, too, and we did not train a model with small branches and no bound.
+At the high learning rate the model without norms in its blocks is hardly more accurate than guessing, and DyT is about as accurate as layer norm. At the next rate DyT's accuracy is that of guessing, too (one run). Does DyT train at the high rate because it is bounded? These runs cannot tell: DyT with an initial $\alpha$ of ½ is bounded, but its branches are smaller, too, and we did not train a model with small branches and no bound.
 
 ### Very little text
 
@@ -881,7 +877,7 @@ lead["own rate"].tuned(regime.untuned(searched, five)).claim(
 
 # %% [markdown]
 r"""
-Compare the card's two numbers. At 0.01 DyT's loss is lower, but for layer norm this rate is far too high: lowering the rate helps the model with layer norm about as much as replacing its norms by DyT does. With tuned rates the interval contains zero. The only advantage of DyT that we see on this text is that a learning rate that is too high raises its loss less.
+At 0.01 DyT's loss is lower, but for layer norm this rate is far too high: lowering the rate helps the model with layer norm about as much as replacing its norms by DyT does. With tuned rates the interval contains zero. The only advantage of DyT that we see on this text is that a learning rate that is too high raises its loss less.
 
 ## Where it goes wrong
 
@@ -924,15 +920,6 @@ plots.table(
 
 # %% [markdown]
 r"""
-**A setting that is not a dataclass field.** The published patch that adds Derf to a GPT-2 program writes `norm_type = 'derf'` into a dataclass, without a
-type annotation. Python then takes it for a plain class attribute and not for a field, and a program that passes `norm_type=` stops with a `TypeError`.
-
-| symptom | cause | look at | remedy |
-| --- | --- | --- | --- |
-| DyT's loss is higher from the first steps of a language model | embeddings enter far below $1/\alpha$ | RMS of the first input | the embedding's factor $\sqrt d$ |
-| DyT's loss is higher at the end of training | a hypothesis: entries are saturated, the stream has outgrown $1/\alpha$ | `norm-maps`: the share of saturated entries (`flat`) and the RMS | a sweep of $\alpha_0$ in which you watch the stream |
-| DyT's loss is lower on little data | at that rate the model with a norm overfits first | each model at its tuned rate | tune both |
-
 ## Exercises
 
 **2 (by hand, 5 minutes).** A batch holds two tokens, $(1, -1, 1, -1)$ and $(1, -1, 7, -7)$. Layer norm has gain 1, shift 0 and $\epsilon = 0$. Over both
@@ -1001,7 +988,7 @@ r"""
 
 ### Published results that our size cannot test
 
-Six cards of this chapter compare our models with published results from far larger models or from ImageNet, and give no verdict. Four of them are above; the other two are here. The first compares Derf with DyT on the ladder and detects no difference:
+Two more cards compare our models with published results, and give no verdict. The first is on Derf and DyT:
 """
 
 # %%
@@ -1017,7 +1004,7 @@ ladder.improvement(climbed, "derf", "dyt").claim(
 
 # %% [markdown]
 r"""
-The second compares DyT with layer norm on digits. At tuned learning rates DyT's mean accuracy is lower (for medians, see the table on images). This does not test the published parity, since ImageNet is a different task:
+The second compares DyT with layer norm on digits. This does not test the published parity, since ImageNet is a different task:
 """
 
 # %%
@@ -1037,11 +1024,10 @@ The second compares DyT with layer norm on digits. At tuned learning rates DyT's
 r"""
 ## What you now know
 
-- **Where does the S come from?** It comes from the tokens. Each token has a straight line whose slope is set by its standard deviation. Where standard deviations differ, the lines together form an
-  S. A single planted outlier produces half an S. <!-- 07-one-token-is-a-line 07-spread-makes-the-s -->
-- **Can one curve do the work of a norm?** It can do half of it. With DyT our image model learned at a learning rate at which blocks without norms fail, because DyT is bounded or because its branches are smaller. In one run at the next rate it failed, too. No continuous map of single entries, other than a constant, is invariant to scale.
+- **Where does the S come from?** It comes from the tokens. Each token has a straight line whose slope is set by its standard deviation. Where standard deviations differ, the lines together form an S. <!-- 07-one-token-is-a-line 07-spread-makes-the-s -->
+- **Can one curve do the work of a norm?** It can do half of it. With DyT our image model learned at a learning rate at which blocks without norms fail, because DyT is bounded or because its branches are smaller. No continuous map of single entries, other than a constant, is invariant to scale.
   For DyT, scaling the stream and scaling $\alpha$ have the same effect. <!-- 07-dyt-survives-a-high-rate 07-scale-and-alpha-are-one-knob -->
-- On text, at the one size that we trained, DyT's loss is higher than that of a norm. In a preliminary evaluation, which gives no verdict, it is higher than that of the same model without norms, too. The reported parity is that of far larger models, with
+- On text, at the one size that we trained, DyT's loss is higher than that of a norm, and higher than that of the same model without norms. The reported parity is that of far larger models, with
 $\alpha_0$ chosen by a sweep. <!-- 07-ladder-dyt-against-rms-norm 07-dyt-beats-no-norm -->
 - The reason for its higher loss remains open. At the rate tuned for an initial $\alpha$ of 1, an initial $\alpha$ of 4 leaves nearly every entry saturated and raises the loss considerably. An initial $\alpha$ of a quarter raises the loss, too, and we did not see the share of saturated entries fall.
   With GELU in place of SwiGLU, at one learning rate each, DyT's loss is again higher than that of the model without norms, though an outlying run makes this verdict weak. <!-- 07-smaller-first-alpha-leaves-fewer-flat 07-trained-dyt-is-saturated 07-learned-alpha-follows-scale 07-dyt-is-behind-without-swiglu-too -->

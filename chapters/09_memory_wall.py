@@ -18,8 +18,7 @@ per cent of a decoding step. Do norms take a quarter of the time or half a per c
 
 - A norm does little arithmetic and moves many bytes. A norm of a large tensor waits for memory, and a norm of a small tensor waits for its kernel to start.
 - So the cost depends on the program more than on the formula. A norm that runs operation by operation makes many trips to memory, and a norm in one kernel makes one.
-- At width 1,024, compiling a model with unfused norms shortened a training step more than any library's norms did in the uncompiled model.
-- Single norms were timed on an H100 and training steps on an H200. Decoding times are estimates.
+- On an H200, at width 1,024, compiling a model with unfused norms shortened a training step more than any library's norms did in the uncompiled model.
 
 </details>
 """
@@ -88,7 +87,7 @@ plots.explore(
     [1, 8, 64],
     "programs",
     label="sequences decoded at once",
-    caption="Estimate, not a measurement: share of a decoding step that is spent on norms and on the sums before them (which add a branch to the stream), for four programs that compute the same formulas, in a model of 8 billion parameters on one H100. All but the first run in CUDA graphs, which start a recorded list of kernels as a whole. The section *A whole model* explains the estimate.",
+    caption="Estimate, not a measurement: share of a decoding step that is spent on norms and on the sums before them (which add a branch to the stream), for four programs that compute the same formulas, in a model of 8 billion parameters on one H100. All but the first run in CUDA graphs, which start a recorded list of kernels as a whole.",
 )
 
 # %% [markdown]
@@ -101,8 +100,8 @@ We follow one row: a token of the first figure's model, $d = 4096$ values in bfl
 scales and multiplies by the gain: four operations per value, $16{,}384$ in all, which happens to equal the number of bytes.
 
 An H100's data sheet promises $3.35\cdot10^{12}$ bytes per second from memory and $67\cdot10^{12}$ operations in float32
-([NVIDIA, 2023](https://www.nvidia.com/en-us/data-center/h100/)). So if the whole chip works on this row, the bytes need $16{,}384/(3.35\cdot10^{12})$ seconds, which is
-4.9 ns, and the arithmetic needs 0.24 ns. Memory takes twenty times as long. (The data sheet's peak assumes that each multiplication is fused with an addition; otherwise the arithmetic takes twice as long.)
+([NVIDIA, 2023](https://www.nvidia.com/en-us/data-center/h100/)). So if the whole chip works on this row at these rates, the bytes need $16{,}384/(3.35\cdot10^{12})$ seconds, which is
+4.9 ns, and the arithmetic needs 0.24 ns. Memory takes twenty times as long.
 Processors compute faster than memory supplies them with data: this is called the *memory wall*.
 
 The **arithmetic intensity** of a program is its number of operations per byte. For our row it is $16{,}384/16{,}384 = 1$. A device has a corresponding number, its **ridge**:
@@ -127,7 +126,7 @@ plots.roof(
     {"bfloat16 matrix units": h100.matrix, "float32 outside them": h100.vector},
     {"RMSNorm; matrix, 1 token": of_matrix(1), "matrix, 64 tokens": of_matrix(64),
      "matrix, 4096 tokens": of_matrix(4096)},
-    caption="Roofline of an H100, from its data sheet: attainable operations per second against operations per byte. The intensity of a norm is far below both ridges, whatever the batch. RMSNorm shares a mark with the matrix product for one token. The intensity of a matrix product grows with the number of tokens, because the matrix is read once for all of them.",
+    caption="Roofline of an H100, from its data sheet: attainable operations per second against operations per byte. The intensity of a norm is far below both ridges, whatever the batch. The intensity of a matrix product grows with the number of tokens, because the matrix is read once for all of them.",
 ).named("roofline")  # fmt: skip
 
 # %% [markdown]
@@ -180,7 +179,7 @@ plots.dots(
     },
     xlabel="bytes moved per value",
     counted=True,
-    caption="Bytes that RMSNorm moves per value: the sum over its separate operations, and the minimum for one kernel. In the forward pass one kernel reads a row and writes a row. In the backward pass it reads two rows and writes one.",
+    caption="Bytes that RMSNorm moves per value: the sum over its separate operations, and the minimum for one kernel. In the backward pass one kernel reads two rows and writes one.",
 ).named("bytes-moved")
 
 # %%
@@ -195,7 +194,7 @@ exact(forward.bytes / x.numel() / 4).claim(
 
 # %% [markdown]
 r"""
-So a norm can move nine times the bytes that it needs. A **fused kernel** performs
+A **fused kernel** performs
 all operations while the row is on the chip.
 
 ## Derivation: the backward pass
@@ -348,8 +347,7 @@ r"""
 | `y = _gained(x * rstd, …)` | **the row is used again without being read again**: `x` is still in registers |
 | `for start in range(…)` | a row of more than 32,768 values does not fit on the chip: of its blocks of 16,384 values, the first stays there, and the others are read twice |
 
-LayerNorm makes two passes, for the mean and, after subtracting it, for the squares.
-Both read registers, not memory. In the backward pass, both norms share one kernel, and a second, short kernel adds up the partial sums. Find the boxed formula in the listing.
+LayerNorm makes two passes, for the mean and, after subtracting it, for the squares. In the backward pass, both norms share one kernel, and a second, short kernel adds up the partial sums. Find the boxed formula in the listing.
 """
 
 # %% tags=["hide-output", "remove-input"]
@@ -375,7 +373,7 @@ r"""
 Triton can interpret a kernel with NumPy. In the interpreter we count each load and store. The next table counts the activations (inputs, outputs and their gradients) read and written
 per entry of the input, but not parameters, statistics or partial sums. `add_rms_norm` first adds a branch to the stream and also writes the sum. `dynamic_tanh` is chapter 07's DyT, and `ngpt_update` is the step by which chapter 08's nGPT updates its stream. The predictions count the tensors that must be read and written.
 
-On long rows the predictions also count what our kernels read twice. In the backward pass, a float32 row of more than 8,192 values does not fit on the chip together with the gradients. Both inputs are then read twice, and 5 values are moved instead of 3. In the forward pass, both norms keep a quarter of a row of 65,536 values on the chip and read the rest twice. A row of 16,384 fits on the chip, and RMSNorm reads it once. Our LayerNorm could do so, too, but the whole centred row would need all registers of a multiprocessor, so only one instance would fit. If only half of the row stays on the chip, two fit, and on an H200 that was faster.
+On long rows the predictions also count what our kernels read twice. In the backward pass, a float32 row of more than 8,192 values does not fit on the chip together with the gradients. Both inputs are then read twice, and 5 values are moved instead of 3. In the forward pass, both norms keep a quarter of a row of 65,536 values on the chip and read the rest twice. RMSNorm keeps all of a row of 16,384. Our LayerNorm keeps only half of it, because on an H200 that was faster than keeping all of it.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -604,7 +602,7 @@ ladder.improvement(climbed, "sandwich").only(sizes.rung).claim(
 
 # %% [markdown]
 r"""
-In this preliminary evaluation we detect no improvement: the interval of the difference contains zero. [Kim et al. (2025)](https://arxiv.org/abs/2502.02732) report lower losses with Peri, which also normalizes the sublayers' outputs and the embedding, at up to 3.2 billion parameters. See also [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written). At size S even models without norms have losses that are only a little higher than Pre-Norm's
+We detect no improvement: the interval of the difference contains zero. [Kim et al. (2025)](https://arxiv.org/abs/2502.02732) report lower losses with Peri, which also normalizes the sublayers' outputs and the embedding, at up to 3.2 billion parameters. At size S even models without norms have losses that are only a little higher than Pre-Norm's
 ([chapter 10](10_choosing_a_norm.ipynb)). But Pre-Norm's norms allow a higher learning rate:
 """
 
@@ -631,7 +629,7 @@ lab.train_live(Experiment(tried, {"seed": [0]}))
 r"""
 ### Times on a GPU
 
-On an H100 we timed our kernels (`make bench-kernels`) on tensors of 64 MiB and more, in CUDA graphs. Each result had to agree with the formula in float64 up to a relative error of $2^{-6}$ (in the Euclidean norm). Four other implementations ran in the same process: PyTorch's own norms, such as `F.rms_norm` (*torch* in the next figure), the formula fused by PyTorch's
+On an H100 we timed our kernels (`make bench-kernels`) on tensors of 64 MiB and more, in CUDA graphs that were started (*replayed*) many times. Four other implementations ran in the same process: PyTorch's own norms, such as `F.rms_norm` (*torch* in the next figure), the formula fused by PyTorch's
 compiler (`torch.compile`; *compile*), the formula in steps (*eager*), and Liger-Kernel's Triton kernels.
 
 If the bytes determine the time, a fused norm takes as long as a kernel that moves the same number of bytes and only flips every bit (*copy* in the figure). Speeds are in per cent of that kernel's speed, and can be slightly above 100. Of our eleven kernels (*normkernels*), the figure shows three: RMSNorm, LayerNorm, and RMSNorm with the sum before it.
@@ -756,8 +754,7 @@ take_ratio(min(rivals.values())).claim(
 
 # %% [markdown]
 r"""
-In the forward pass our times agree with the counted bytes. PyTorch's own norms take longer. Over all eleven kernels, the compiler is slowest, relative to ours, at normalizing and rotating queries and keys, and fastest at DeepNorm. The formula in steps that we timed here moves even more bytes than Llama's, because it casts its input twice and multiplies by the gain in float32. The times come from two runs on one GPU. The intervals show only how the times vary over repeated starts of one graph (*replays*).
-All tensors were in bfloat16, with rows of 1,024 to 8,192 values (queries and keys: 128), and the compiler ran in its default mode. QuACK (another library), longer rows, float32, small tensors and the compiler's *max-autotune* mode were not timed.
+In the forward pass our times agree with the counted bytes. PyTorch's own norms take longer. The formula in steps that we timed here moves even more bytes than Llama's, because it casts its input twice and multiplies by the gain in float32. All times are for bfloat16 tensors on one GPU, with the compiler in its default mode.
 
 Without a CUDA graph the *host*, Python on the CPU, must start every kernel. If that takes longer than the kernel runs, the GPU waits. Times are per call, which may start several kernels:
 """
@@ -777,10 +774,10 @@ plots.table(
 
 # %% [markdown]
 r"""
-With our kernels, the compiler's and Liger's, the host takes longer than the GPU. With PyTorch's own norm and the formula in steps, the GPU takes longer. Host times are rough.
+With our kernels, the compiler's and Liger's, the host takes longer than the GPU. Host times are rough.
 
-QuACK's README ([Dao-AILab, 2025](https://github.com/Dao-AILab/quack)) and pull requests of
-Liger-Kernel, the project of [Hsu et al. (2024)](https://arxiv.org/abs/2410.10989), publish rates or times for an H100. The pull requests also give shares of $3.35$ TB/s, including one for PyTorch's backward pass. Do the bytes that we count, divided by the published times, give these shares? (Some kernels are written in the language CuTe, not Triton.)
+The README of another library, QuACK ([Dao-AILab, 2025](https://github.com/Dao-AILab/quack)), and pull requests of
+Liger-Kernel, the project of [Hsu et al. (2024)](https://arxiv.org/abs/2410.10989), publish rates or times for an H100. The pull requests also give shares of $3.35$ TB/s. Do the bytes that we count, divided by the published times, give these shares? (Some kernels are written in the language CuTe, not Triton.)
 """
 
 # %%
@@ -813,7 +810,7 @@ exact(max(off)).claim(
 
 # %% [markdown]
 r"""
-The printed shares do follow from the bytes. The lowest share is that of PyTorch's backward pass, which has a separate kernel for the gain's gradient that reads everything again. A share counts only the three values that a backward pass must move. This pass moves five, so by its bytes its share should be three fifths of a good pass's. It is less than half the share of any other listed backward pass, so the bytes do not explain all of it. (The comparison is rough: the other passes have shorter rows.)
+The lowest share is that of PyTorch's backward pass, which has a separate kernel for the gain's gradient that reads everything again. A share counts only the three values that a backward pass must move. This pass moves five, which explains a part of its low share.
 
 ## A whole model
 
@@ -881,7 +878,7 @@ plots.table(
 r"""
 When one sequence is decoded, norms wait for kernels to start, so a graph helps. In prefill and training they wait for bytes, so only fusing helps. In training, unfused norms take about an eighth of the time, half of the quarter measured for BERT. That quarter
 includes the softmax, and BERT is narrower: the cost of a matrix product grows with $d^2$, and that of a norm with $d$. When many
-sequences are decoded together, most of the time goes into reading keys and values: move the first figure's slider. Appendix D compares LayerNorm and RMSNorm at three sizes: [What a norm costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference).
+sequences are decoded together, most of the time goes into reading keys and values: move the first figure's slider.
 
 ## What a norm buys in a whole step
 
@@ -933,11 +930,9 @@ plots.table(estimated)
 
 # %% [markdown]
 r"""
-We timed whole training steps with forward pass, backward pass and AdamW, in bfloat16 (`make bench-kernels BENCH=--steps`). The variants differ in their norms. *As shipped* is the plain model with the unfused norms of `transformers` or labkit. In the columns *nn.RMSNorm* (PyTorch), *ours* (normkernels), *Liger* and *QuACK*, norms of the named library replace the model's. In *ours, by fuse*, labkit's `fuse` also fuses the sums and the *rotations* of rotary position embeddings (RoPE). In rows marked *compile*, `torch.compile` compiles the model with its loss. Rows marked *eager* are uncompiled.
+We timed whole training steps with forward pass, backward pass and AdamW, in bfloat16 (`make bench-kernels BENCH=--steps`). *As shipped* is the plain model with the unfused norms of `transformers` or labkit. In the columns *nn.RMSNorm* (PyTorch), *ours* (normkernels), *Liger* and *QuACK*, norms of the named library replace the model's. In *ours, by fuse*, labkit's `fuse` also fuses the sums and the *rotations* of rotary position embeddings (RoPE). In rows marked *compile*, `torch.compile` compiles the model with its loss. Rows marked *eager* are uncompiled.
 
-All variants start from the same weights. Their first five losses and the norm of their first gradient had to be within 2 per cent of the uncompiled plain model's. A dash marks a variant that was not timed because its third or fourth loss did not agree. (These losses are so small that 2 per cent was too strict.)
-
-Each variant was timed in six turns of four steps, with all turns in random order. The table shows the median in milliseconds, the 20th and 80th percentiles in brackets, and the range of peak memory:
+A dash marks a variant that was not timed because one of its first losses differed by more than 2 per cent from the uncompiled plain model's. (That loss is so small that 2 per cent was too strict.) The table shows the median in milliseconds, the 20th and 80th percentiles in brackets, and the range of peak memory:
 """
 
 # %%
@@ -1038,12 +1033,12 @@ take_ratio([part - share for part in (saved, low, high)], turns).claim(
 r"""
 Four conclusions follow:
 
-- **At width 1,024, the host sets the pace of eager steps in all models but labkit's Gemma 2.** Llama's eager step takes far longer than the GPU needs by our estimate, which leaves out the loss and the optimizer. We infer that the GPU waits while Python starts kernels one by one. Then it matters more how quickly Python starts a kernel than how fast the kernel runs. PyTorch's `nn.RMSNorm` has a slow kernel that is quick to start. Except in labkit's Gemma 2, it gives the shortest eager step or nearly the shortest.
-- **Where the GPU sets the pace, fused kernels pay off.** At width 4,096, and in labkit's Gemma 2, every fused norm shortens the eager step, all by about the same amount. With `fuse`, which also fuses the sums and rotations, the step is shorter still (see the table of other models; `fuse` was not timed for Llama at 4,096). So it pays to fuse more than the norm.
+- **At width 1,024, the host sets the pace of eager steps in all models but labkit's Gemma 2.** Llama's eager step takes far longer than the GPU needs by our estimate, which leaves out the loss and the optimizer. We infer that the GPU waits while Python starts kernels one by one. Then it matters more how quickly Python starts a kernel than how fast the kernel runs. PyTorch's `nn.RMSNorm` has a slow kernel that is quick to start, and gives the shortest eager step in these models, or nearly the shortest.
+- **Where the GPU sets the pace, fused kernels pay off.** At width 4,096, and in labkit's Gemma 2, every fused norm shortens the eager step, all by about the same amount. With `fuse`, where we timed it, the step is shorter still. So it pays to fuse more than the norm.
 - **At width 1,024, compiling Llama saves more than all its norms cost by our estimate.** The compiler also fuses sums, rotations, activations and the loss, so it starts fewer kernels and keeps fewer tensors.
 - **A compiler cannot look into a library's kernel.** It cannot fuse other operations into the kernel, and each call still costs time on the host. That is why `fuse` leaves the norms of a compiled model as they are: its compiled step is the plain model's.
 
-So compile first. We measured one GPU, one version of each library and two widths, and compiled three models at width 1,024 and Llama at 4,096. We did not time decoding.
+So compile first. We measured at two widths on one GPU, and did not time decoding.
 
 ## What the sources say, and what we measured
 
@@ -1312,7 +1307,7 @@ r"""
 - **Why do the numbers differ?** The share depends on the program: on its trips to memory and the number of its kernels. If there are many rows, LayerNorm in one kernel moves as many bytes as RMSNorm, provided that its kernel keeps as much of a row on the chip. <!-- 09-eager-moves-nine-times-the-bytes 09-two-passes-cost-no-traffic -->
 - **What does a norm kernel save?** In a training step, it saves at most the share of the time that the norms take. It saves neither the host's time for all other operations nor the time of the sums, rotations and activations, which a compiler fuses as well. On one H200, at width 1,024, compiling the plain model saved more than any library of norm kernels. <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile 09-compiling-saves-more-than-free-norms -->
 - The hard part of the backward pass is the gain's gradient, which is a sum across rows and costs registers. <!-- derived -->
-- At our size, a preliminary evaluation detected no improvement of the loss with twice as many norms. Here, Pre-Norm's norms allowed training at a high learning rate, at which the model without norms diverges. (Post-Norm is stuck there: [chapter 02](02_pre_and_post_norm.ipynb#other-learning-rates-and-full-training-runs).) <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->
+- At our size, we detected no improvement of the loss with twice as many norms. Here, Pre-Norm's norms allowed training at a high learning rate, at which the model without norms diverges. <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->
 
 ## To carry away
 
@@ -1323,7 +1318,6 @@ r"""
 
 | you see | cause | try |
 | --- | --- | --- |
-| norms take a quarter of the time | one kernel per operation | `torch.compile`, or else one kernel per norm |
 | a faster norm, but the step is no shorter | the step waits for the host | `torch.compile`, or larger batches |
 | a small norm costs as much as a larger one | the call | CUDA graphs, or fusing with a neighbour |
 

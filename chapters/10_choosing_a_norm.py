@@ -108,7 +108,7 @@ plots.grid_map(
     value_label="validation loss (nats)",
     limits=(1.35, 2.2),
     caption="Validation loss of eleven recipes at five learning rates. Each cell is one run of 3,200 steps. In the middle column, all recipes but DyT are within "
-    f"{middle:.2f} nats of each other. A model with a loss near 3 nats has learned only how frequent each letter is. The formula below caps losses at {ladder.FREQUENCIES:g}.",
+    f"{middle:.2f} nats of each other. A model with a loss near 3 nats has learned only how frequent each letter is.",
     provenance=lab.provenance(tuning),
 ).named("recipes-by-rate")
 
@@ -120,7 +120,7 @@ The runs belong to the book's *ladder*, a shared experiment grid of recipes trai
 blocks of width 32, and 80,000 parameters. QKV-Pre normalizes queries, keys and values instead of attention's input. Hybrid\* is HybridNorm with a different first block (chapter 06).
 OLMo 2 normalizes the output of each branch, and queries and keys. DyT has an elementwise function in place of each norm (chapter 07), and nGPT normalizes everything to unit length (chapter 08). The section on the leaderboard introduces LNS and RealFormer.
 
-What does a loss in this map mean? We let three models of size S continue the same beginning of a sentence. We draw each character from the model's probabilities, always with the same seed.
+What does a loss in this map mean? We let three models of size S continue the same beginning of a sentence.
 """
 
 # %%
@@ -139,7 +139,7 @@ r"""
 Read a column of the map. A paper that uses one learning rate for all recipes prints such a column. At the lowest learning rate OLMo 2 has the lowest loss, and at the highest
 QK-Norm does. Nothing but the learning rate has changed.
 
-Now read a row. Its smallest number is the recipe's best loss. Below we measure that loss with other seeds. The rest of the row shows
+Now read a row. Its smallest number is the recipe's best loss. The rest of the row shows
 the cost of not knowing the best learning rate. Average the row, subtract its minimum, and you have the **learning-rate sensitivity** of
 [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322):
 
@@ -231,17 +231,16 @@ plots.table(
 # %% [markdown]
 r"""
 Two recipes with the same seed read the same batches. Should we compare them seed by seed, in **pairs**? That helps if a seed that is difficult for one recipe is difficult
-for the other, too. This chapter's leaderboard (the *board*) compares recipes without pairs. The [scoreboard](scoreboard.md#paired-and-unpaired) says which single claims are judged in pairs, and lists the verdicts that would change otherwise. If two recipes share seeds, their [card](claims.md), when opened, shows both intervals.
+for the other, too. This chapter's leaderboard (the *board*) compares recipes without pairs.
 
 We compare two samples of $n_1$ and $n_2$ runs, with means $\bar x_1$ and $\bar x_2$. The standard deviation $\sigma$ of a run is pooled over *all* recipes of this model size whose runs vary about equally:
 
 $$t = \frac{\bar x_1 - \bar x_2}{\sqrt{\sigma^2\,(1/n_1 + 1/n_2) + u_1^2 + u_2^2}}.$$
 
-For a recipe whose runs vary more than the others', such as DyT, its own variance $s^2$ takes the place of $\sigma^2$. The uncertainty $u$, in nats, comes from tuning the learning rate with a few noisy runs. (The part of this uncertainty that two recipes have in common cancels in their difference.)
-It is largest if the best rate of a grid was chosen with one seed. It is smaller if three seeds were run at rates a quarter of a decade apart: the tuned rate is then the lowest point of a parabola through their means.
+For a recipe whose runs vary more than the others', such as DyT, its own variance $s^2$ takes the place of $\sigma^2$. The uncertainty $u$, in nats, comes from tuning the learning rate with a few noisy runs.
 
-How many runs does it take to detect a difference? Detecting a difference of $\Delta$ in four of five cases takes $n = 2\,(1.96 + 0.84)^2\,(\sigma/\Delta)^2$ runs per recipe. ($1.96$ belongs to a test at 5 %, and $0.84$ to the four of five cases.) In pairs, the part of $\sigma^2$ that the seed
-explains cancels, so fewer runs are enough. (For pairs, the table uses Student's $t$ in place of $1.96$, so $n$ is a little larger.) Two rows of the next table give the share that the seed explains: with five seeds we could not show that it is above zero, but with twenty we can.
+How many runs does it take? Detecting a difference of $\Delta$ in four of five cases takes $n = 2\,(1.96 + 0.84)^2\,(\sigma/\Delta)^2$ runs per recipe. ($1.96$ belongs to a test at 5 %, and $0.84$ to the four of five cases.) In pairs, the part of $\sigma^2$ that the seed
+explains cancels, so fewer runs are enough. (For pairs, the table uses Student's $t$ in place of $1.96$, so $n$ is a little larger.) With five seeds we could not show that the seed explains any of the variance, but with twenty we can.
 """
 
 # %%
@@ -262,8 +261,7 @@ plots.table(
 # %% [markdown]
 r"""
 But eleven recipes make $11\cdot10/2 = 55$ pairs, and each test of equal recipes errs in one case out of twenty. If all eleven were equal,
-an average board would have $55/20 \approx 2.8$ findings, all of them false. The next figure shows such boards. Their entries differ by
-chance alone, with the standard deviation of our own runs.
+an average board would have $55/20 \approx 2.8$ findings, all of them false.
 """
 
 # %% tags=["mechanism"]
@@ -398,24 +396,22 @@ exact(wrong).claim(
 r"""
 The correction has a price. With it, five seeds detect only large differences, so "not distinguishable" does not mean "equal". If *one* pair
 matters to you, name it before the run. With five seeds for each of eleven recipes (44 degrees of freedom), $t = 2.02$ is then enough, whereas the smallest of 55 p-values needs $t = 3.56$.
-That is why earlier chapters compare single pairs, with one card for each pair. The explorer at the start of this chapter corrects for all pairs
-of all its recipes, so a pair may survive the board's correction but not the explorer's.
 
 ## Measure
 
 <details><summary>How we tuned and evaluated</summary>
 
-We train each recipe on 20 characters per parameter and tune its learning rate. Test losses come from evaluation seeds, which were not used for tuning. Sensitivities come from seeds that were run at all five learning rates of the map, which are half a decade apart (the *coarse* rates).
+We train each recipe on 20 characters per parameter and tune its learning rate. (It may lie between two rates that were tried, as the lowest point of a parabola through their losses.) Test losses come from evaluation seeds, which were not used for tuning.
 
 </details>
 
 ### The board
 
-The board has eleven recipes: the nine that earlier chapters discuss most, RealFormer, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)). Apart from variants with another initialization or with LayerNorm, LNS has the lowest mean loss of [all recipes that we trained](runs.md). It is Pre-Norm with two changes: the norm's output in block $\ell$ is divided by $\sqrt\ell$, and output matrices start larger. Appendix C
+The board has eleven recipes: the nine that earlier chapters discuss most, RealFormer, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)). LNS is Pre-Norm with two changes: the norm's output in block $\ell$ is divided by $\sqrt\ell$, and output matrices start larger. Appendix C
 asks [which of the two changes lowers the loss](C_zoo.ipynb#against-idle-late-blocks). RealFormer adds the previous block's attention logits to a block's own
-([He et al., 2021](https://arxiv.org/abs/2012.11747)). Embeddings start with an RMS of 1, except that nGPT's start with a length of 1. Chapter 06 shows the effect of a smaller RMS. nGPT starts from the values chosen in [chapter 08](08_ngpt.ipynb), not from the published ones, and has no warm-up.
+([He et al., 2021](https://arxiv.org/abs/2012.11747)). nGPT starts from the values chosen in [chapter 08](08_ngpt.ipynb), not from the published ones.
 
-The next table is the board, at the largest size at which all eleven recipes have been evaluated. Its last two columns are the norms' share of all operations and the size of the saved activations, both [counted](10_choosing_a_norm.ipynb#operations-and-bytes) rather than timed. The cards below use larger models where they exist, because a ranking that changes with model size is not a finding.
+The next table is the board, at the largest size at which all eleven recipes have been evaluated.
 """
 
 # %%
@@ -433,10 +429,10 @@ plots.dots(
 
 # %% [markdown]
 r"""
-Read the letters before the ranks. A recipe whose runs vary a lot, or whose learning rate was tuned with one seed, shares letters more easily, because we know less about it. Each interval of the table compares a recipe with the first. The letters
-are corrected for all 55 comparisons. *Tuning uncertainty* is $u$. Appendix C names the problem that each recipe was designed to solve: [The table](C_zoo.ipynb#the-table).
+Read the letters before the ranks. A recipe whose runs vary a lot, or whose learning rate was tuned with one seed, shares letters more easily, because we know less about it. The letters
+are corrected for all 55 comparisons. *Tuning uncertainty* is $u$.
 
-The number of pairs that differ depends on the test. The next table compares four tests. The first is the board's: it uses one pooled standard deviation and adds the uncertainty from tuning. The second leaves that uncertainty out. The third uses each recipe's own standard deviation (Welch). The fourth compares runs in pairs. It uses only the five seeds that all recipes share, and finds the fewest differences because it has the fewest runs.
+The number of pairs that differ depends on the test. Welch's test uses each recipe's own standard deviation. The paired test uses only the five seeds that all recipes share, and finds the fewest differences because it has the fewest runs.
 """
 
 # %%
@@ -463,7 +459,7 @@ plots.table([{"what": what, "value": value} for what, value in rows.items()])
 # %% [markdown]
 r"""
 The last two rows are a warning: the lowest mean loss of all methods is not on the board. The board shows each recipe with only one initialization and one kind of norm. Variants with other choices are on the page [All runs](runs.md).
-Their names contain a comma. The number after *drawn* is the RMS of the embeddings before training. For HybridNorm, changing this RMS changes the loss more than switching to most other recipes would (chapter 06).
+The number after *drawn* is the RMS of the embeddings before training. For HybridNorm, changing this RMS changes the loss more than switching to most other recipes would (chapter 06).
 
 Are all recipes that share a letter with the first *equal*? One test covers the whole group. (We chose the group after seeing the result.) We draw the same number of equal recipes, each as
 uncertain as ours, and count how often their best and worst are at least as far apart as ours.
@@ -489,9 +485,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-If the last number were at most 5 %, some of these recipes would differ. It is far above that, so they may all be equal. More seeds, or more precisely tuned learning rates, could show which of them differ.
-
-Each of the next three cards compares two recipes. It tests a statement from a paper or from our first small runs (the *pilot*).
+If the last number were at most 5 %, some of these recipes would differ. It is far above that, so they may all be equal.
 """
 
 # %%
@@ -501,7 +495,7 @@ without.claim(
     "< 0",
     "Tuned, the model without norms ends above Pre-Norm.",
     found="At size {small}, the test loss of the model without norms is {of_small:.4f} nats higher than Pre-Norm's. At size {rung}, it is {apart:.4f} nats {side} Pre-Norm's.",
-    source="this book's pilot: higher by 0.02 nats",
+    source="this book's first small runs: higher by 0.02 nats",
     beside={"small": rung, "of_small": -without[rung].mean},
 )
 
@@ -530,7 +524,7 @@ ladder.improvement(climbed, "realformer", over="post").claim(
 
 # %% [markdown]
 r"""
-At size S, RealFormer's loss is higher than Post-Norm's, although its paper reports the opposite for BERT.
+RealFormer's paper reports a lower loss than Post-Norm's, but for BERT.
 
 ### Does a small model predict a larger one?
 
@@ -572,7 +566,7 @@ plots.curves(
     },
     xlabel="size or variant",
     ylabel="Pre-Norm's mean test loss minus the recipe's (nats)",
-    caption="Improvement in test loss over Pre-Norm, by model size and variant, for every recipe that has been evaluated at size S and at the next size. Where two lines cross, two recipes change their order.",
+    caption="Improvement in test loss over Pre-Norm, by model size and variant. Where two lines cross, two recipes change their order.",
     provenance=lab.provenance(climbed.where(stage="final")),
 ).named("rung-to-rung")
 
@@ -583,8 +577,7 @@ In the table, every pair that is distinguishable at S has the same order at M. W
 ### One thing changed: depth, decay, text
 
 A larger size changes the width, the window and the number of steps together. Variants of size S change one thing each: **D** has twelve blocks instead of six and **D24** has 24, **W** has weight decay of 0.1
-on matrices, and **C** reads program code instead of speeches. We preregistered forecasts for these variants, each with a probability. `labkit claims locks` and the
-[scoreboard](scoreboard.md) list them. The cards below show this chapter's forecasts for which the runs exist.
+on matrices, and **C** reads program code instead of speeches. We preregistered forecasts for these variants, each with a probability. The [scoreboard](scoreboard.md) lists them. The cards below are this chapter's forecasts for which the runs exist.
 """
 
 # %%
@@ -609,8 +602,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-None of the five differences on program code is distinguishable from zero. The table shows why. It gives the mean and standard deviation of the evaluation runs, on speeches (S) and on code (C). For code, whole files of a library are held out. The loss on the test files is far higher than on the validation files, and varies far more from run to run.
-On the validation files of program code, the five recipes rank in the same order as at size S. The learning rates were tuned on these files, and we looked at this order after the forecasts, so it is a hint, not a test.
+None of the five differences on program code is distinguishable from zero. The table (mean ± standard deviation of the runs) shows why. For code, whole files of a library are held out. The loss on the test files is far higher than on the validation files, and varies far more from run to run.
 """
 
 # %% [markdown]
@@ -618,7 +610,7 @@ r"""
 ### Operations and bytes
 
 How many operations and bytes does a recipe need? For each of $T$ tokens, a block of width $d$ with a feed-forward layer of width $h$ needs
-$8d^2 + 6dh + 4Td$ operations. Four matrices of $d\times d$ take $8d^2$, three of $d\times h$ take $6dh$, and two products with $T$ positions take $4Td$, because each entry costs a multiplication and an addition. Norms add little to these operations, but more to the bytes of saved activations.
+$8d^2 + 6dh + 4Td$ operations. Four matrices of $d\times d$ take $8d^2$, three of $d\times h$ take $6dh$, and two products with $T$ positions take $4Td$, because each entry costs a multiplication and an addition.
 """
 
 # %%
@@ -657,7 +649,7 @@ r"""
 ### What a wrong rate costs
 
 Four pairs of recipes on the ladder differ in norms inside attention. In two pairs nothing else differs: QK-Norm adds norms on queries and keys to Pre-Norm, and OLMo 2 adds them to an output norm. The other two pairs compare Pre-Norm with QKV-Pre, whose norms on queries, keys and values *replace* the norm on attention's input: once with embeddings of RMS $1/\sqrt{2.5\,d}$ (a rule for the initial size), and once with embeddings of RMS $0.014$.
-How do these norms change the sensitivity? (It includes learning rates at which runs diverge.) Some rates were run with one seed only, so we cannot tell how much a sensitivity varies. Therefore the intervals on the cards take recipes (or pairs of recipes), not seeds, as the sample.
+How do these norms change the sensitivity?
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -678,10 +670,9 @@ plots.paired(
     },
     ylabel="learning-rate sensitivity (nats)",
     columns=("without", "with"),
-    caption="Learning-rate sensitivity of four pairs of recipes. In each pair, only the second recipe has norms on queries and keys. (In two of the pairs it also has a norm on values, and none on attention's input.) "
-    f"Within each pair, the norms reduce the sensitivity by at least {min(1 - lost[normed] / lost[bare] for bare, normed in twins.values()):.0%}. "
-    f"Without the highest learning rate, QK-Norm's sensitivity is {short['qk']:.3f}, and Pre-Norm's is {short['pre']:.3f}. "
-    f"Seeds per learning rate: {fewest} or more.",
+    caption="Learning-rate sensitivity of four pairs of recipes. In each pair, only the second recipe has norms on queries and keys. "
+    f"Within each pair, the second recipe's sensitivity is lower by at least {min(1 - lost[normed] / lost[bare] for bare, normed in twins.values()):.0%}. "
+    f"Without the highest learning rate, QK-Norm's sensitivity is {short['qk']:.3f}, and Pre-Norm's is {short['pre']:.3f}.",
     provenance=lab.provenance(tuning),
 ).named("twins")
 
@@ -714,10 +705,10 @@ computed(lowered, unit="pairs").over_rates(lacks).claim(
 
 # %% [markdown]
 r"""
-In these runs, recipes differ more in the cost of a wrong learning rate than in their best loss, and in all four pairs, norms inside attention lower that cost. So the first benefit of these norms is **a wider range of learning rates**. Nobody tunes the learning rate of a large run ten times.
+So in these runs, the first benefit of norms inside attention is **a wider range of learning rates**. Nobody tunes the learning rate of a large run ten times.
 
-There are three limits. *The range*: the cards average over two decades of learning rates, up to ten times the best one. Over a narrower range, the result may differ. *One column*: nearly all of QK-Norm's advantage comes from the last column of the map, as the caption shows. *Not every recipe*: Hybrid* and nGPT have norms on queries and keys, too, but their
-sensitivity is higher than Pre-Norm's. The model without norms shows why the range matters: at its best rate its loss is close to Pre-Norm's, but at the next of the map's five rates it fails.
+There are two limits. *The range*: nearly all of QK-Norm's advantage comes from the last column of the map, as the caption shows, so over a narrower range of rates the result may differ. *Not every recipe*: Hybrid* and nGPT have norms on queries and keys, too, but their
+sensitivity is higher than Pre-Norm's.
 
 ### A rate that transfers
 
@@ -725,8 +716,6 @@ If you cannot tune a large model, you tune a small one. How should the learning 
 the gradient. One output of a matrix sums over its $d$ inputs. Where the moves agree in sign, they add up, and a step at a fixed learning rate changes
 the output **in proportion to the width**. Over the depth, the $L$ blocks move the stream in the same direction, and the sum of their
 changes grows **in proportion to $L$**. Dividing each branch by $\sqrt L$ leaves growth in proportion to $\sqrt L$. Dividing it by $L$ leaves none.
-
-The next cell measures how far one step of Adam moves the stream after the last block of untrained models.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -784,7 +773,7 @@ plots.curves(
     logx=True,
     logy=True,
     counted=True,
-    caption="Distance by which Adam's first step moves the stream after the last block of an untrained Pre-Norm model, against width and against depth, at a fixed learning rate. Width, depth and distance are relative to those of the smallest model. The distance grows roughly in proportion to width and "
+    caption="Distance by which Adam's first step moves the stream after the last block of an untrained Pre-Norm model, against width and against depth, at a fixed learning rate. The distance grows roughly in proportion to width and "
     "to depth. If every branch is divided by the depth, the stream of a model that is "
     f"{deepest:g} times as deep moves {share:.2f} times as far.",
 ).named("first-step-by-width")
@@ -811,14 +800,13 @@ computed(slopes(depths[1.0])).claim(
 
 # %% [markdown]
 r"""
-Most of the moves agree in sign, but not all. So with branches divided by $L$, the power of the depth is a little below $0$. Five seeds do not distinguish the power of the width from $1$. The second card's criterion allows a power of up to $\tfrac14$, halfway to the $\tfrac12$ that we expect for branches divided by $\sqrt L$.
+Most of the moves agree in sign, but not all. So with branches divided by $L$, the power of the depth is a little below $0$.
 The rules in use follow from this arithmetic. **μP** divides the learning rate of hidden matrices by the width and leaves that of gains alone
 ([Yang et al., 2022](https://arxiv.org/abs/2203.03466)). For depth there are two rules. Depth-μP divides branches by $\sqrt L$ and also lowers the
 rate ([Yang et al., 2024](https://arxiv.org/abs/2310.02244); [Bordelon et al., 2024](https://arxiv.org/abs/2309.16620)). **CompleteP** divides them by $L$ and keeps the rate
 ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)). A first step is not a training run, so the cards confirm the arithmetic and no more.
 Those papers found that tuned learning rates follow these rules. nGPT normalizes everything, yet its
 learning rate does not transfer from one width to another ([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)): **a norm does not replace the rule**.
-Appendix A measures how the largest rate at which models train falls with depth, with and without norms: [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth).
 
 Does the ladder agree? Its second size is twice as wide (and reads longer windows for more steps), so μP would halve the rate.
 """
@@ -840,19 +828,19 @@ plots.curves(
     ylabel="validation loss above the best (nats)",
     logx=True,
     counted=True,
-    caption="Validation loss minus the lowest validation loss, against learning rate, for Pre-Norm and QK-Norm at each model size and variant. Only rates near the best one are shown. "
-    f"Each point is a mean over one to three seeds. M is twice as wide as S. Of the rates that were tried, these are the best: {found}.",
+    caption="Validation loss minus the lowest validation loss, against learning rate, for Pre-Norm and QK-Norm at each model size and variant. "
+    f"M is twice as wide as S. Of the rates that were tried, these are the best: {found}.",
     provenance=lab.provenance(climbed.where(stage="tuning", arm=["pre", "qk"])),
 ).named("rates-by-rung")
 
 # %% [markdown]
 r"""
-Is the best rate halved? Neighbouring learning rates differ by a factor of 1.8 here, so the grid is too coarse to tell. (A rate on the board may lie between two that we tried, as the lowest point of a parabola.) Even so, a wide range of rates helps:
+Is the best rate halved? Neighbouring learning rates differ by a factor of 1.8 here, so the grid is too coarse to tell. Even so, a wide range of rates helps:
 where the curve is flat, it matters little that a learning rate was tuned on another model.
 
 ## What to choose: a table of advice
 
-The *ledger* is the book's record of all claims and their verdicts. Each row of the next table gives advice for a situation that we chose. The strength of the advice depends on the evidence, which the row lists in three
+Each row of the next table gives advice for a situation that we chose, and lists the evidence in three
 grades. A **law** holds at any size. A **report** describes runs far larger than ours. **Our run** is a finding of this book, listed with its scale. It supports advice only if it survives Holm's
 correction in its chapter. Evidence that limits the advice begins with *But*.
 """
@@ -865,8 +853,8 @@ decisions(read_advice("for a large model"), recorded)
 r"""
 <details><summary>How the table is made</summary>
 
-In the column *scale*, *small models* are those of the linked chapter. Sentences and verdicts are those that each chapter recorded last. A finding that did not
-survive the correction supports no advice. If it would limit the advice, its result is listed as *not settled*. Cards of *this* chapter are left out.
+In the column *scale*, *small models* are those of the linked chapter. If a finding would limit the advice but did not
+survive the correction, its result is listed as *not settled*.
 
 </details>
 
@@ -890,18 +878,17 @@ How certain is this advice? Such models train: Qwen 3 is one, and OLMo 2 and Gem
 ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656); [Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388)), though not all of these norms are per head.
 But the agreement of many models only shows that a choice is widely adopted. The claim that this choice is *best* rests on laws, on reports about models that are smaller or not language models, and on runs four to five orders of magnitude smaller than yours. No run here trains with branches divided by the depth. With weight decay, we could not distinguish QK-Norm from Pre-Norm ([chapter 04](04_qk_norm.ipynb#with-tuned-learning-rates)).
 
-Why not LNS, which is first here? It is distinguishable from Pre-Norm, but not from QK-Norm. We have measured it at size S only, on speeches and on program code. On code, we cannot distinguish it from Pre-Norm. We did not combine it with QK-Norm.
+Why not LNS, which is first here? It is distinguishable from Pre-Norm, but not from QK-Norm. We have measured it at size S only. On program code, we cannot distinguish it from Pre-Norm. We did not combine it with QK-Norm.
 
-**What would change this advice?** If you use latent attention, which keeps keys in a compressed form, take QK-Clip, or norms on its latents. If a comparison at a billion parameters or more, with QK-Norm in the baseline and a tuned learning rate for
-each recipe, finds a recipe that is better by more than the noise, take it. For hundreds of blocks, a different scale of the branches matters more
-than a different norm. If a difference that supports a row of the table changes its sign at a larger size of our ladder, we remove that row.
+**What would change this advice?** If a comparison at a billion parameters or more, with QK-Norm in the baseline and a tuned learning rate for
+each recipe, finds a recipe that is better by more than the noise, take it.
 
 ### One GPU and a week
 
 1. **Size.** A run is long enough when a copy of the model without attention is clearly worse. Take the largest model for which such a run takes two hours.
 2. **Learning rates.** Run the baseline and your idea at five rates half a decade apart with one seed. Then run three seeds at three rates a quarter of a decade apart, around the best one. The lowest point of a parabola through the means is the tuned learning rate.
 3. **Seeds.** Compute $\sigma$ from the baseline's runs. Choose $\Delta$, the smallest difference that would change your decision. The formula in *What chance alone produces* then gives $n$. Write the criterion down.
-4. **Evaluation.** Train both with $n$ other seeds at their tuned rates, and compare the losses and the sensitivities. With $n = 20$ these are some seventy runs: up to 28 for tuning and 40 for evaluation.
+4. **Evaluation.** Train both with $n$ other seeds at their tuned rates, and compare the losses and the sensitivities. With $n = 20$ these are some seventy runs.
 5. **Stop** when the $n$ seeds are done, whatever they show. "Not distinguishable" is a result. Before you believe an improvement, repeat it at twice the width.
 
 ### Other situations
@@ -932,7 +919,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-A recipe's best seed is better than its mean by more than the median difference between neighbours on the board. By chance alone, the best of eleven equal recipes is better than their mean by about as much as neighbours differ.
+A recipe's best seed is better than its mean by more than neighbours on the board typically differ. By chance alone, the best of eleven equals is better than their mean by about as much as neighbours differ.
 
 **The baseline lacks an ingredient.** nGPT has norms on queries and keys, and the GPT that it was compared with had none. If the baseline gets these norms, nGPT's loss is even further above the GPT's at our sizes (chapter 08).
 
@@ -1085,11 +1072,10 @@ this order: five other seeds, a finer grid of learning rates for the *baseline*,
 
 ## What you now know
 
-- **Would the list look different if all recipes were equal?** For the first places we cannot tell. Further down it would: after Holm's correction, most of our pairs differ, whereas a board of equals hardly ever shows even one pair that differs. The boards of eleven
-  equals that we drew had five runs per entry. <!-- 10-equals-look-different 10-the-first-of-equals-leads 10-holm-keeps-the-level -->
+- **Would the list look different if all recipes were equal?** For the first places we cannot tell. Further down it would: after Holm's correction, most of our pairs differ, whereas a board of equals hardly ever shows even one pair that differs. <!-- 10-equals-look-different 10-the-first-of-equals-leads 10-holm-keeps-the-level -->
 - **What can the list say?** It can give letters instead of ranks. Recipes that share a letter are not distinguishable, and most neighbours share
   one. <!-- 10-letters-say-the-pairs 10-five-seeds-see-large-differences -->
-- **What does a norm improve besides the loss?** It widens the range of learning rates. Recipes differ more in the cost of a wrong learning rate than in their best loss. We tested this at size S only, over two decades of rates.
+- **What does a norm improve besides the loss?** It widens the range of learning rates. At size S, the only one tested, and over two decades of rates, recipes differ more in the cost of a wrong learning rate than in their best loss.
   Norms inside attention lowered that cost in each of our four pairs, but four pairs are not enough to settle it. <!-- 10-rates-tell-more-than-losses -->
 - **What carries a learning rate to a larger model?** A scaling rule does, and a norm does not. We looked at Adam's first step only. This step grows in proportion to the width, and with branches divided by the depth
   it is a little shorter in a deeper model. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->

@@ -664,7 +664,7 @@ race("C-qk-norm-below-the-soft-cap", "this book, a forecast")
 r"""
 At equal learning rates we detect no effect of caps on the largest attention logit, and Gemma 2's stream grows as Sandwich's does, so the earlier differences came from the rates. The cap on output logits does take effect: before the cap the largest output logits exceed it, and so do those of models without such a cap.
 
-At *ten times* the best rate a cap lowers the loss, and QK-Norm lowers it more (`04-soft-cap-helps-too`, `04-qk-norm-beats-the-soft-cap`). At tuned rates, Pre-Norm's losses with and without a cap are equal within the margin of the card, and QK-Norm's loss is lower than that of Pre-Norm with a cap. Whether a cap changes QK-Norm's own loss waits for runs. With QK-Norm a logit is at most $g_q g_k\sqrt{d_k}$, where $g_q$ and $g_k$ are the largest gains, so a cap changes logits much only where gains are large.
+At *ten times* the best rate a cap lowers the loss, and QK-Norm lowers it more (`04-soft-cap-helps-too`, `04-qk-norm-beats-the-soft-cap`). At tuned rates, the losses with and without a cap are equal within the cards' margins, for Pre-Norm and for QK-Norm, and QK-Norm's loss is lower than that of Pre-Norm with a cap. With QK-Norm a logit is at most $g_q g_k\sqrt{d_k}$, where $g_q$ and $g_k$ are the largest gains, so a cap changes logits much only where gains are large.
 [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682) report that with 830 million parameters QK-Norm and a cap together tolerate a higher rate; this is out of range here.
 
 ## Logits held, and another instability
