@@ -16,8 +16,11 @@ from press.site.pdf import FLAGS, serve_folder
 # Another folder with build/site in it, to try these tests on a book that is not this one.
 ROOT = Path(os.environ.get("LABKIT_SITE_ROOT", Path(__file__).parents[2]))
 
+# The theme writes the tabindex of each wide block anew whenever a page grows.
 WATCH = """window.changed = 0;
-new MutationObserver(found => { window.changed += found.length; }).observe(document, {
+new MutationObserver(found => {
+    window.changed += found.filter(one => one.attributeName !== "tabindex").length;
+}).observe(document, {
     attributes: true, characterData: true, childList: true, subtree: true,
 });"""
 
@@ -82,19 +85,27 @@ def page(browser: Browser, base: str) -> Iterator[Page]:
 def count_work(page: Page) -> Callable[[], tuple[int, int]]:
     """Return a function that counts the page's layouts and changed nodes since its last call.
 
-    Counts are the same on a busy machine, where milliseconds are not.
+    It waits until the page has laid out nothing for 300 ms, so that what a click starts is counted
+    with that click. Counts are the same on a busy machine, where milliseconds are not.
     """
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable")
     page.add_init_script(WATCH)
     last = 0
 
+    def look() -> int:
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        return int(next(one["value"] for one in metrics if one["name"] == "LayoutCount"))
+
     def count() -> tuple[int, int]:
         nonlocal last
+        before, seen, still = last, look(), 0
+        while still < 3:
+            page.wait_for_timeout(100)
+            last = look()
+            still, seen = still + 1 if last == seen else 0, last
         changed = page.evaluate("() => { const n = window.changed; window.changed = 0; return n; }")
-        metrics = session.send("Performance.getMetrics")["metrics"]
-        before, last = last, next(one["value"] for one in metrics if one["name"] == "LayoutCount")
-        return int(last - before), changed
+        return last - before, changed
 
     return count
 

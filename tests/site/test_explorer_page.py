@@ -341,7 +341,7 @@ def test_a_click_is_one_layout_and_few_changes(
     for _ in range(4):  # to a block that is recorded, and back
         page.evaluate(CLICK)
         found.append(count_work())
-    layouts, changes = map(min, zip(*found, strict=True))  # a picture may arrive meanwhile
+    layouts, changes = map(max, zip(*found, strict=True))
     assert layouts <= 1
     assert changes <= 60
 
