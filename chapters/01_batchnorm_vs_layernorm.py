@@ -49,13 +49,12 @@ lab = Lab(
     "01_batchnorm_vs_layernorm", size=size, seed=seed, memory={"kernel": "1150M", "run": "1000M"}
 )
 sizes = lab.sizes(
-    # smoke, book, gpu
-    images_shown=(256, 5120, 128_000),
-    rates=([1e-1], [1e-3, 3.16e-3, 1e-2, 3.16e-2, 1e-1, 3.16e-1, 1.0]),
-    text_rates=([1e-2], list(ladder.COARSE)),
-    rung=("smoke", "S"),
+    # a pair: book, gpu
+    images_shown=(5120, 128_000),
+    rates=[1e-3, 3.16e-3, 1e-2, 3.16e-2, 1e-1, 3.16e-1, 1.0],
+    text_rates=list(ladder.COARSE),
 )
-five = lab.seeds(5)
+rung, five = "S", lab.seeds(5)
 
 
 # %%
@@ -678,8 +677,8 @@ BatchNorm pools all their tokens: $m = 16\cdot32 = 512$.
 
 # %%
 found = lab.ladder(["pre", "pre, layer", "no attention"])
-of_layer = found.where(arm="pre, layer", rung=sizes.rung)
-pre = ladder.build_base_run(sizes.rung, "pre, layer")
+of_layer = found.where(arm="pre, layer", rung=rung)
+pre = ladder.build_base_run(rung, "pre, layer")
 pre = replace(pre, model=replace(pre.model, norm="batch"))
 arm = {"batch": {}}
 search = replace(pre, probes=("validation", "test"), seed=ladder.TUNING_SEED)
@@ -695,7 +694,7 @@ plots.curves(
     logx=True,
     xlabel="learning rate",
     ylabel="validation loss (nats per character)",
-    reference=ladder.references(sizes.rung),
+    reference=ladder.references(rung),
     caption="Validation loss of a language model against learning rate, with LayerNorm and with BatchNorm. "
     "At the best learning rate the two losses hardly differ. The reference line is the loss of a predictor that only counts how often a character follows the two before it (trigrams). Bigram counts use only the one before it.",
     provenance=lab.provenance(*rows.values()),
@@ -708,8 +707,8 @@ lacking = regime.too_young(
     pre,
     of_layer.where(stage="tuning") + search,
     first + of_batch,
-    trigram=ladder.references(sizes.rung)["trigram counts"],
-    worth=-ladder.improvement(found, "no attention")[sizes.rung].mean,
+    trigram=ladder.references(rung)["trigram counts"],
+    worth=-ladder.improvement(found, "no attention")[rung].mean,
     claimed=behind.mean,
 )
 behind.tuned(lacking).claim(

@@ -51,19 +51,18 @@ from labkit.placements import PostNorm, PreNorm, StreamNorm
 # %%
 lab = Lab("02_pre_and_post_norm", size=size, seed=seed, memory={"kernel": "1000M", "run": "900M"})
 sizes = lab.sizes(
-    # smoke, book
-    dim=(8, 32),
-    depth=(2, 6),
-    steps=(3, 150),
-    warmup=(1, 60),
-    warmups=([2], [5, 20]),
-    seeds=([5, 6], lab.seeds(15)[5:]),
-    fresh=([7, 8, 9, 10], lab.seeds(35)[15:]),  # of what was locked
-    longer=(6, 600),
-    dip=("1", "12"),  # steps at which we look again
-    then=("2", "20"),
-    later=("2", "60"),
-    last=("2", "140"),
+    dim=32,
+    depth=6,
+    steps=150,
+    warmup=60,
+    warmups=[5, 20],
+    seeds=lab.seeds(15)[5:],
+    fresh=lab.seeds(35)[15:],  # of what was locked
+    longer=600,
+    dip="12",  # steps at which we look again
+    then="20",
+    later="60",
+    last="140",
 )
 
 
@@ -913,7 +912,7 @@ All use RMSNorm, SwiGLU, warm-up over a tenth of the steps, gradients clipped at
 """
 
 # %%
-rung = next(iter(climbed.by("rung")))
+rung = "S"
 tuning = climbed.where(stage="tuning", rung=rung, seed=ladder.TUNING_SEED)
 
 # %%

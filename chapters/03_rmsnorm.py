@@ -58,18 +58,17 @@ from labkit.source import show
 # %%
 lab = Lab("03_rmsnorm", size=size, seed=seed, memory={"kernel": "1050M", "run": "850M"})
 sizes = lab.sizes(
-    # smoke, book, gpu
-    rung=("smoke", "S"),
-    rates=([1e-2], [0.001, 0.00316, 0.01, 0.0178, 0.0316, 0.0562, 0.1]),
-    timed_rows=(256, 1024, 4096),
-    dim=(8, 32, 256),
-    depth=(2, 4, 12),
-    context=(32, 32, 256),
-    steps=(3, 150, 4000),
-    held_out=(512, 8_192, 65_536),
-    seeds=(5, 5, 10),
+    # a pair: book, gpu
+    rates=[0.001, 0.00316, 0.01, 0.0178, 0.0316, 0.0562, 0.1],
+    timed_rows=(1024, 4096),
+    dim=(32, 256),
+    depth=(4, 12),
+    context=(32, 256),
+    steps=(150, 4000),
+    held_out=(8_192, 65_536),
+    seeds=(5, 10),
 )
-five = lab.seeds(sizes.seeds)
+rung, five = "S", lab.seeds(sizes.seeds)
 
 # %%
 tokens = {"a": [3.0, 1.0, -1.0, 5.0], "b": [1.0, 3.0, 5.0, -1.0]}
@@ -344,7 +343,7 @@ We call two norms equal if their losses differ by less than 0.009 nats.
 
 # %%
 found = lab.ladder(["pre", "pre, layer", "none", "no attention"])
-tuned = found.where(stage="tuning", rung=sizes.rung).measure_by("validation.loss", "arm", "lr")
+tuned = found.where(stage="tuning", rung=rung).measure_by("validation.loss", "arm", "lr")
 
 
 def rate_is_worth(losses):
@@ -360,7 +359,7 @@ effect = rate_is_worth(tuned["pre"])
 # %%
 plots.dots(
     {
-        name: [loss - fmean(ahead[arm][sizes.rung].one) for loss in ahead[arm][sizes.rung].other]
+        name: [loss - fmean(ahead[arm][rung].one) for loss in ahead[arm][rung].other]
         for name, arm in {"RMSNorm": "pre", "no norm": "none"}.items()
     },
     xlabel="test loss minus LayerNorm's mean (nats)",
@@ -438,12 +437,12 @@ large takes ten times as many steps, or ten times the learning rate.
 """
 
 # %%
-plain = ladder.build_base_run(sizes.rung, "pre")
+plain = ladder.build_base_run(rung, "pre")
 raised = replace(plain, model=Perturbed(**vars(plain.model), embedding_offset=10.0))
 arm = {"RMSNorm, offset 10": {}}
 search = replace(raised, probes=("validation",), seed=ladder.TUNING_SEED)
 tuning = lab.run(Experiment(search, {"arm": arm, "train.lr": sizes.rates}))
-of_plain = found.where(arm="pre", rung=sizes.rung)
+of_plain = found.where(arm="pre", rung=rung)
 plain_rate, its_rate = next(iter(of_plain.where(stage="first").by("lr"))), tuning.best("lr")
 
 # %% [markdown]
@@ -476,16 +475,16 @@ plots.curves(
     xlabel="learning rate",
     ylabel="validation loss (nats)",
     logx=True,
-    reference=ladder.references(sizes.rung),
+    reference=ladder.references(rung),
     caption="Validation loss against learning rate at size S. The offset of 10 moves RMSNorm's curve to the right: with the offset, the loss is higher at low learning rates, and it begins to rise only at higher learning rates. "
     "We trained LayerNorm only without the offset: by algebra, the offset would not change its curve.",
-    provenance=lab.provenance(found.where(stage="tuning", rung=sizes.rung), tuning, without, final),
+    provenance=lab.provenance(found.where(stage="tuning", rung=rung), tuning, without, final),
 ).named("offset-by-rate")
 
 # %%
 from labkit.statistics.pooled import compare_samples
 
-scatter = ladder.measure_scatter(found, sizes.rung)
+scatter = ladder.measure_scatter(found, rung)
 searched = tuning.measure_by("validation.loss", "lr")
 left = [ladder.measure_left(of, scatter.sd) for of in (tuned["pre"], searched)]
 test = final.measure_by("test.loss", "lr")
@@ -501,8 +500,8 @@ replace(plain_test.improvement_over(test[its_rate]), estimate=cost).tuned(
         raised,
         of_plain.where(stage="tuning") + tuning,
         of_plain.where(stage="first") + final.where(lr=its_rate),
-        trigram=ladder.references(sizes.rung)["trigram counts"],
-        worth=-ladder.improvement(found, "no attention")[sizes.rung].mean,
+        trigram=ladder.references(rung)["trigram counts"],
+        worth=-ladder.improvement(found, "no attention")[rung].mean,
         claimed=cost.mean,
     )
 ).claim(
@@ -909,7 +908,7 @@ below = lab.run(Experiment(bench, {"arm": ordinary, "seed": five}))
 # %%
 plots.loss_curves(
     {arm: part.values(lambda record: record.losses) for arm, part in above.by("arm").items()},
-    reference={"letter frequencies": ladder.FREQUENCIES, **ladder.references(sizes.rung)},
+    reference={"letter frequencies": ladder.FREQUENCIES, **ladder.references(rung)},
     caption="Training loss with the offset of 10. The runs in float32 and in two-pass bfloat16 coincide. With one pass, most runs reach a loss only a little lower than "
     "that of letter frequencies, which a model reaches if it knows only how often each character occurs. One of these runs improves late.",
     provenance=lab.provenance(above),

@@ -47,9 +47,9 @@ from labkit.probes.attention import sharpness
 
 # %%
 lab = Lab("04_qk_norm", size=size, seed=seed, memory={"kernel": "850M", "run": "850M"})
-rung = "smoke" if size == "smoke" else "S"
+rung = "S"
 probes = ("validation", "test", "attention", "attention-by-steps", "attention-maps", "residual-rms")
-high = 1.0 if size == "smoke" else 0.1  # ten times the best rate
+high = 0.1  # ten times the best rate
 base = ladder.configure_run(ladder.build_base_run(rung, "pre"), lr=high, seed=0, probes=probes)
 arms = {"Pre-Norm": {"model.recipe": "pre"}, "QK-Norm": {"model.recipe": "qk"}}
 seeds = list(ladder.SEEDS)

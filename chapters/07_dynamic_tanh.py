@@ -47,15 +47,13 @@ from labkit.source import show
 # %%
 lab = Lab("07_dynamic_tanh", size=size, seed=seed, memory={"kernel": "800M", "run": "850M"})
 sizes = lab.sizes(
-    # smoke, book
-    rung=("smoke", "S"),
-    steps=(3, 180),
-    seeing=(4, 400),
-    held_out=(512, 4096),
-    characters=(1024, 2048),
-    rates=([0.003, 0.01], [0.0003, 0.001, 0.003, 0.01, 0.03]),
+    steps=180,
+    seeing=400,
+    held_out=4096,
+    characters=2048,
+    rates=[0.0003, 0.001, 0.003, 0.01, 0.03],
 )
-rung, five = sizes.rung, lab.seeds(5)
+rung, five = "S", lab.seeds(5)
 
 
 # %%

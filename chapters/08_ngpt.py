@@ -46,7 +46,7 @@ from labkit.training import make_optimizer
 lab = Lab("08_ngpt", size=size, seed=seed, memory={"kernel": "800M", "run": "850M"})
 
 # %%
-rung = "smoke" if size == "smoke" else "S"
+rung = "S"
 racers = {"Pre-Norm GPT": "pre", "QK-Norm GPT": "qk", "nGPT": "ngpt"}
 starts, overwritten = "ngpt, published starts", "overwritten"
 climbed = lab.ladder([*racers.values(), starts, overwritten, "no attention"])

@@ -54,11 +54,10 @@ from labkit.source import show
 # %%
 lab = Lab("09_memory_wall", size=size, seed=seed, memory={"kernel": "1000M", "run": "850M"})
 sizes = lab.sizes(
-    # smoke, book, gpu
-    rung=("smoke", "S"),
-    timed_rows=(1024, 4096),
-    summed_rows=(1024, 8192),
+    timed_rows=4096,
+    summed_rows=8192,
 )
+rung = "S"
 h100, facts = DEVICES["H100"], recorded()
 programs = {
     "separate kernels, started one by one": Assumptions("eager", shortest=5e-6),
@@ -588,10 +587,10 @@ Sandwich ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)) normalizes each
 climbed = lab.ladder(["pre", "sandwich", "no attention"])
 token = torch.zeros(1, 8, dtype=torch.long)
 bytes_of = {
-    arm: cost_of(ladder.build_base_run(sizes.rung, arm).model.build(), token).norm_bytes
+    arm: cost_of(ladder.build_base_run(rung, arm).model.build(), token).norm_bytes
     for arm in ("pre", "sandwich")
 }
-ladder.improvement(climbed, "sandwich").only(sizes.rung).claim(
+ladder.improvement(climbed, "sandwich").only(rung).claim(
     "09-sandwich-earns-its-bytes",
     "> 0",
     "Twice the norms, each recipe at its own rate, buy a lower loss.",
@@ -607,10 +606,10 @@ We detect no improvement: the interval of the difference contains zero. [Kim et 
 """
 
 # %%
-high = 0.1 if size == "smoke" else 0.0316
+high = 0.0316
 hot, gone = {"train.lr": [high], "seed": ladder.SEEDS}, {}
 for arm in ("none", "pre"):
-    runs = lab.run(Experiment(ladder.build_base_run(sizes.rung, arm), hot))
+    runs = lab.run(Experiment(ladder.build_base_run(rung, arm), hot))
     gone[arm] = runs.count(lambda run: run.diverged_at is not None)
 (gone["none"] - gone["pre"]).claim(
     "09-norms-buy-a-higher-rate",
@@ -622,7 +621,7 @@ for arm in ("none", "pre"):
 
 # %% tags=["mechanism", "remove-cell"]
 # See one train: its first steps, here and now, next to the book's record. Needs the cells above.
-tried = ladder.configure_run(ladder.build_base_run(sizes.rung, "pre"), high, 0)
+tried = ladder.configure_run(ladder.build_base_run(rung, "pre"), high, 0)
 lab.train_live(Experiment(tried, {"seed": [0]}))
 
 # %% [markdown]

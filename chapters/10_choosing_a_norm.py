@@ -56,13 +56,12 @@ from labkit.statistics.recorded import read_claims
 # %%
 lab = Lab("10_choosing_a_norm", size=size, seed=seed, memory={"kernel": "1400M", "run": "850M"})
 sizes = lab.sizes(
-    # smoke, book, gpu
-    rung=("smoke", "S"),
-    drawn=(100, 2000, 20_000),
-    widths=([8, 16], [32, 64, 128, 256]),
-    depths=([1, 2], [4, 8, 16, 32]),
+    # a pair: book, gpu
+    drawn=(2000, 20_000),
+    widths=[32, 64, 128, 256],
+    depths=[4, 8, 16, 32],
 )
-rung, names = sizes.rung, "ABCDEFGHIJK"
+rung, names = "S", "ABCDEFGHIJK"
 field = {
     "QK-Norm": "qk", "QKV-Pre": "qkv-pre", "Pre-Norm": "pre", "Hybrid*": "hybrid*", "LNS": "lns",
     "OLMo 2": "olmo2", "Post-Norm": "post", "RealFormer": "realformer", "nGPT": "ngpt", "DyT": "dyt",
@@ -534,7 +533,7 @@ order at both. (In a study that compares training texts, about four of five pair
 """
 
 # %%
-small, *larger = [each for each in ("smoke", *ladder.CLIMBED) if each in climbed.by("rung")]
+small, *larger = [each for each in ladder.CLIMBED if each in climbed.by("rung")]
 orders = [ladder.compare_orders(climbed, small, each) for each in larger]
 plots.table(
     [

@@ -62,19 +62,18 @@ from labkit.training import loss_of
 # %%
 lab = Lab("A_skips", size=size, seed=seed, memory={"kernel": "1200M", "run": "950M"})
 sizes = lab.sizes(
-    # smoke, book
-    heights=([2, 4], [20, 56]),
-    steps=(24, 400),
-    rates=([1e-3, 1e-2], [3.16e-4, 1e-3, 3.16e-3, 1e-2, 3.16e-2, 1e-1, 3.16e-1]),
-    tall=(6, 110),
-    tall_steps=(24, 200),
-    ladder_depths=([2, 4], [4, 16, 64]),
-    ladder_rungs=(3, 8),
-    ladder_steps=(24, 80),
-    start_depths=([2, 4], [2, 6, 12, 24, 48]),
-    tower_blocks=(3, 96),
-    tower_steps=(8, 200),
-    towers=(2, 6),
+    heights=[20, 56],
+    steps=400,
+    rates=[3.16e-4, 1e-3, 3.16e-3, 1e-2, 3.16e-2, 1e-1, 3.16e-1],
+    tall=110,
+    tall_steps=200,
+    ladder_depths=[4, 16, 64],
+    ladder_rungs=8,
+    ladder_steps=80,
+    start_depths=[2, 6, 12, 24, 48],
+    tower_blocks=96,
+    tower_steps=200,
+    towers=6,
 )
 five = lab.seeds(5)
 images, labels = next(Digits(batch=64).load().draw(seed))
@@ -320,7 +319,7 @@ tuning = lab.run(Experiment(digits, {"arm": arms, **search}))
 
 def tune_again(arm, tuned):
     """Let two more seeds judge a ResNet's best rate and its neighbours, until the best stays."""
-    if "ResNet" not in arm or size == "smoke":
+    if "ResNet" not in arm:
         return tuned
     grid, asked = [*sizes.rates, 1.0], set()  # where the last is the best, the next is tried too
     while True:
@@ -466,7 +465,7 @@ def tune_long(name):
         axes = {"arm": {name: deep}, "seed": ladder.TUNING_SEEDS, "train.lr": rates}
         tuned = lab.run(Experiment(long, axes))
         at = rates.index(tuned.best("lr", fit))
-        if size == "smoke" or 0 < at < len(rates) - 1:
+        if 0 < at < len(rates) - 1:
             return tuned
         first, last = first - (at == 0), last + (at > 0)
 
@@ -723,7 +722,6 @@ tall = replace(
 )
 tried, chosen = {}, {}
 for name, (step, rates, _) in shortcuts.items():
-    rates = sizes.rates if size == "smoke" else rates
     arm = {"arm": {name: {"model.step": step}}}
     tried[name] = lab.run(Experiment(tall, {**arm, **search, "train.lr": rates}))
     chosen[name] = {"model.step": step, "train.lr": tried[name].best("lr")}
@@ -1084,17 +1082,16 @@ fit_power("small branches, AdamW").claim(
 )
 
 # %%
-if size != "smoke":  # there all seeds have one power, and values without scatter no interval
-    fit_power("ResNet v2, SGD").claim(
-        "A-norms-keep-the-largest-rate",
-        "in [-0.15, 0.15]",
-        "With norms and skips the largest rate that trains is the same at every depth.",
-        found="Under SGD, the largest learning rate at which a ResNet v2 of L layers trains scales as L to the power {mean:.2f}.",
-        source=anatomy,
-        published="the same rates from 12 to 96 layers",
-        beside=how,
-        predicted=0.0,
-    )
+fit_power("ResNet v2, SGD").claim(
+    "A-norms-keep-the-largest-rate",
+    "in [-0.15, 0.15]",
+    "With norms and skips the largest rate that trains is the same at every depth.",
+    found="Under SGD, the largest learning rate at which a ResNet v2 of L layers trains scales as L to the power {mean:.2f}.",
+    source=anatomy,
+    published="the same rates from 12 to 96 layers",
+    beside=how,
+    predicted=0.0,
+)
 
 # %% [markdown]
 r"""
@@ -1290,7 +1287,7 @@ In text the next character is seldom certain, so answers should settle later. We
 """
 
 # %%
-rung = "smoke" if size == "smoke" else "S"
+rung = "S"
 teller = ladder.configure_run(
     ladder.build_base_run(rung, "pre"), 0.01, seed, ("early-judged", "test")
 )

@@ -72,17 +72,15 @@ from labkit.probes.timing import fold_prenorms
 # %%
 lab = Lab("B_batch", size=size, seed=seed, memory={"kernel": "1150M", "run": "1000M"})
 sizes = lab.sizes(
-    # smoke, book
-    rung=("smoke", "S"),
-    text_rates=([1e-2], list(ladder.COARSE)),
-    rates=([1e-2], [1e-4, 3.16e-4, 1e-3, 3.16e-3, 1e-2, 3.16e-2, 1e-1]),
-    image_rates=([1e-1], [1e-2, 3.16e-2, 1e-1, 3.16e-1, 1.0]),
-    noise_steps=(3, 400),
-    net_steps=(3, 500),
-    image_steps=(3, 200),
-    draws=(2_000, 200_000),
+    text_rates=list(ladder.COARSE),
+    rates=[1e-4, 3.16e-4, 1e-3, 3.16e-3, 1e-2, 3.16e-2, 1e-1],
+    image_rates=[1e-2, 3.16e-2, 1e-1, 3.16e-1, 1.0],
+    noise_steps=400,
+    net_steps=500,
+    image_steps=200,
+    draws=200_000,
 )
-rung, five, ten = sizes.rung, lab.seeds(5), lab.seeds(10)
+rung, five, ten = "S", lab.seeds(5), lab.seeds(10)
 
 # %% [markdown]
 r"""

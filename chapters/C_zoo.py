@@ -62,13 +62,11 @@ from labkit.statistics.seeds import t_interval
 # %%
 lab = Lab("C_zoo", size=size, seed=seed, memory={"kernel": "1200M", "run": "850M"})
 sizes = lab.sizes(
-    # smoke, book
-    rung=("smoke", "S"),
-    draws=(2, 24),
-    depths=([2, 4], [2, 4, 8, 16, 32]),
-    ends=((2, 4), (6, 48)),
+    draws=24,
+    depths=[2, 4, 8, 16, 32],
+    ends=[6, 48],
 )
-rung, draws = sizes.rung, lab.seeds(sizes.draws)
+rung, draws = "S", lab.seeds(sizes.draws)
 five = lab.seeds(5)
 ARMS = {
     "pre": "Pre-Norm", "post": "Post-Norm", "qk": "QK-Norm", "sandwich": "Sandwich", "peri": "Peri-LN",
@@ -758,7 +756,7 @@ A second, weaker case is Pre-Norm with QK-Norm at a learning rate of `0.1`, ten 
 # %%
 of_04 = ("attention-by-steps", "attention-maps")
 tenfold = replace(
-    ladder.configure_run(ladder.build_base_run(rung, "qk"), 1.0 if size == "smoke" else 0.1, 0),
+    ladder.configure_run(ladder.build_base_run(rung, "qk"), 0.1, 0),
     probes=("validation", "test", "attention", *of_04, "residual-rms"),
 )
 warm = lab.run(Experiment(tenfold, {"seed": [*ladder.SEEDS]}))

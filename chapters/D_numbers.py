@@ -65,11 +65,10 @@ from labkit.training import loss_of
 # %%
 lab = Lab("D_numbers", size=size, seed=seed, memory={"kernel": "900M", "run": "850M"})
 sizes = lab.sizes(
-    # smoke, book
-    dim=(8, 32),
-    depth=(2, 4),
-    steps=(3, 150),
-    held_out=(512, 8192),
+    dim=32,
+    depth=4,
+    steps=150,
+    held_out=8192,
 )
 draws = lab.seeds(5)
 of_draws = partial(computed, unit="draws")

@@ -69,11 +69,10 @@ from labkit.training import loss_of
 # %%
 lab = Lab("E_hybridnorm", size=size, seed=seed, memory={"kernel": "1200M", "run": "850M"})
 sizes = lab.sizes(
-    # smoke, book
-    deep=(3, 29),
-    middle=(2, 16),
-    last=(2, 100),
-    lost=(math.inf, 2),  # nats: a rate at which a seed ends above it is not drawn
+    deep=29,
+    middle=16,
+    last=100,
+    lost=2,  # nats: a rate at which a seed ends above it is not drawn
 )
 # %%
 methods = {
@@ -94,8 +93,8 @@ of_start = [f"{arm}{of}" for arm in ("pre", "hybrid") for of in (", depth-scaled
 mixed = [f"{arm}, experts" for arm in ("pre", "hybrid", "hybrid*")]
 later = [arm for arm in methods.values() if arm not in old]
 climbed = lab.ladder([*old, *of_start], also=[*later, *mixed, "pre, normal", "hybrid, normal"])
-first = next(iter(climbed.by("rung")))
-twelve, tallest = ("smoke", "smoke") if size == "smoke" else ("D", "D24")  # 12, 24 blocks
+first = "S"
+twelve, tallest = "D", "D24"  # 12, 24 blocks
 
 # %%
 PAPER = "Zhuo et al. 2025, arXiv 2503.04598 (early version)"
@@ -420,26 +419,25 @@ The second version was written before any evaluation of Pre-Post, Pre-QKV-Post o
 halves = {"HybridNorm": "QKV-Pre", "Pre-QKV-Post": "Pre-QKV-Pre", "Pre-Post": "Pre-Norm"}
 lock = locks["E-norm-on-the-stream-costs"]
 six = [*halves, *halves.values()]
-if size != "smoke":  # it has fewer seeds than the lock names
-    seen = {name: ends[name].values[: lock.n] for name in six}
-    costs = compare_samples(
-        [loss for name in halves.values() for loss in seen[name]],
-        [loss for name in halves for loss in seen[name]],
-        scatter,
-        tuned=math.hypot(*map(measure_tuning_left, six)) / len(halves),
-        since=find_start(record for name in six for record in ends[name].records),
-    )
-    by_pair = (fmean(seen[one]) - fmean(seen[other]) for one, other in halves.items())
-    lacks = ladder.improvement(climbed, "hybrid", "qkv-pre").find_lacking(first)
-    computed(costs).tuned(lacks).claim(
-        lock.id,
-        "> 0",
-        lock.said,
-        found="In three pairs of methods in the HybridNorm paper's Table 4, only the feed-forward sublayer's norm differs. The mean test loss without a norm on the stream is {apart:.4f} nats {side} with one (by pair, with minus without: {pairs} nats).",
-        source=f"{PAPER}, Table 4",
-        beside={"pairs": ", ".join(f"{cost:+.4f}" for cost in by_pair)},
-        domain=here,
-    )
+seen = {name: ends[name].values[: lock.n] for name in six}
+costs = compare_samples(
+    [loss for name in halves.values() for loss in seen[name]],
+    [loss for name in halves for loss in seen[name]],
+    scatter,
+    tuned=math.hypot(*map(measure_tuning_left, six)) / len(halves),
+    since=find_start(record for name in six for record in ends[name].records),
+)
+by_pair = (fmean(seen[one]) - fmean(seen[other]) for one, other in halves.items())
+lacks = ladder.improvement(climbed, "hybrid", "qkv-pre").find_lacking(first)
+computed(costs).tuned(lacks).claim(
+    lock.id,
+    "> 0",
+    lock.said,
+    found="In three pairs of methods in the HybridNorm paper's Table 4, only the feed-forward sublayer's norm differs. The mean test loss without a norm on the stream is {apart:.4f} nats {side} with one (by pair, with minus without: {pairs} nats).",
+    source=f"{PAPER}, Table 4",
+    beside={"pairs": ", ".join(f"{cost:+.4f}" for cost in by_pair)},
+    domain=here,
+)
 
 # %% [markdown]
 r"""
@@ -516,8 +514,7 @@ def average_losses(arm):
     """The training loss of each run of an arm on rung S, by tenth of the training."""
     runs = climbed.where(arm=arm, rung=first, stage="final").values(lambda record: record.losses)
     steps = len(runs[0])
-    parts = min(10, steps)  # a smoke run has fewer steps than ten
-    ends_of = [steps * i // parts for i in range(parts + 1)]
+    ends_of = [steps * i // 10 for i in range(11)]
     return {end: [fmean(run[start:end]) for run in runs] for start, end in pairwise(ends_of)}
 
 
@@ -713,24 +710,21 @@ def compare_at(rate, form="hybrid*"):
     return one - other
 
 
-if size != "smoke":  # there one seed tunes, at other rates
-    compare_at(0.00316).claim(
-        "E-star-above-pre-at-one-rate",
-        "> 0",
-        "With 24 blocks, at HybridNorm*'s tuned learning rate, HybridNorm* has a higher test loss than Pre-Norm.",
-        found="With three seeds, at HybridNorm*'s tuned learning rate of 0.0032, Pre-Norm's test loss is {apart:.4f} nats {side} HybridNorm*'s. At Pre-Norm's tuned learning rate of 0.0056, HybridNorm*'s test loss minus Pre-Norm's is {more:+.4f} nats.",
-        source="this appendix, after both had reported",
-        beside={
-            "more": compare_at(0.00562),
-            "control": "one rate for both",
-            "second value": "0.0056 for both",
-            "last step": "the trained model",
-        },
-    )
-    at_one = [
-        f"{compare_at(rate, 'hybrid').mean:+.4f} at {rate:.4f}" for rate in (0.00316, 0.00562)
-    ]
-    print(f"With the same three seeds, HybridNorm's loss minus Pre-Norm's: {', '.join(at_one)}.")
+compare_at(0.00316).claim(
+    "E-star-above-pre-at-one-rate",
+    "> 0",
+    "With 24 blocks, at HybridNorm*'s tuned learning rate, HybridNorm* has a higher test loss than Pre-Norm.",
+    found="With three seeds, at HybridNorm*'s tuned learning rate of 0.0032, Pre-Norm's test loss is {apart:.4f} nats {side} HybridNorm*'s. At Pre-Norm's tuned learning rate of 0.0056, HybridNorm*'s test loss minus Pre-Norm's is {more:+.4f} nats.",
+    source="this appendix, after both had reported",
+    beside={
+        "more": compare_at(0.00562),
+        "control": "one rate for both",
+        "second value": "0.0056 for both",
+        "last step": "the trained model",
+    },
+)
+at_one = [f"{compare_at(rate, 'hybrid').mean:+.4f} at {rate:.4f}" for rate in (0.00316, 0.00562)]
+print(f"With the same three seeds, HybridNorm's loss minus Pre-Norm's: {', '.join(at_one)}.")
 
 # %% [markdown]
 r"""
@@ -1105,8 +1099,6 @@ for other, name in (
     ("Pre-Norm", "E-hybrid-evener-than-pre-at-step-100"),
     ("Post-Norm", "E-hybrid-evener-than-post-at-step-100"),
 ):
-    if size == "smoke":  # it has fewer seeds than the locks name
-        continue
     ranges[other].improvement_over(ranges["HybridNorm"]).tuned().claim(
         name,
         "< 0",
@@ -1315,7 +1307,7 @@ exact(max(shares.values()) / min(shares.values())).claim(
 # %%
 scaled = {"Pre-Norm": "pre", "HybridNorm": "hybrid", "HybridNorm*": "hybrid*"}
 losses = {name: ladder.reported(climbed, arm) for name, arm in scaled.items()}
-climbs = [rung for rung in ("smoke", *ladder.SIZES) if all(rung in of for of in losses.values())]
+climbs = [rung for rung in ladder.SIZES if all(rung in of for of in losses.values())]
 counts = {rung: parameters(ladder.build_base_run(rung, "pre")) for rung in climbs}
 plots.curves(
     {name: {round(counts[rung] / 1000): [*of[rung].values()] for rung in climbs} for name, of in losses.items()},
