@@ -37,7 +37,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
 	@echo
-	@echo "Variables: SIZE=smoke|book|gpu (now $(SIZE)), ONLY=\"chapter ...\" for book and runs, FOR=2h for runs,"
+	@echo "Variables: SIZE=book|gpu (now $(SIZE)), ONLY=\"chapter ...\" for book and runs, FOR=2h for runs,"
 	@echo "           PYTHON=python3.12 for setup, DEVICE=cuda (or a GPU's name) for runs"
 	@echo "           ENGINE=processes|serial|ray, ADDRESS=host:port for runs: what trains its runs, and where"
 

@@ -138,7 +138,7 @@ FIRST = notebook(
     + PROSE * 3
     + "\n\n- one tensor, four averages\n- batches of two\n",
     ('size = "book"\nseed = 0', ["parameters"], []),
-    ('size = "smoke"', ["injected-parameters"], []),
+    ('size = "gpu"', ["injected-parameters"], []),
     "## By hand\n\nInline $\\mu = \\frac1d\\sum_i x_i$ and displayed\n\n"
     "$$y = \\gamma\\,\\frac{x-\\mu}{\\sqrt{\\sigma^2+\\epsilon}} + \\beta$$\n\n"
     "```{admonition} Predict\n:class: tip\nWrite the number down first.\n```\n",

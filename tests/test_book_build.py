@@ -96,29 +96,29 @@ def test_chapters_that_fail_fail_the_build_and_nothing_else(tmp_path):
     )
     twin = book / "chapters" / "01_bad.ipynb"
     twin.write_text("what was there")
-    status, said = run(book, "book", "build", "--size", "smoke", "--seed", "3")
+    status, said = run(book, "book", "build", "--size", "gpu", "--seed", "3")
     assert status == 1
     assert "01_bad: FAILED after" in said and "ZeroDivisionError: mine" in said
-    assert "open it: build/book/smoke/01_bad.failed.ipynb" in said
+    assert "open it: build/book/gpu/01_bad.failed.ipynb" in said
     assert "must have exactly one code cell tagged `parameters`" in said
     assert "has no seed; add the missing line" in said
     assert "RED: 01_bad, 03_bare, 04_torn" in said and "02_good: done in" in said
     assert "\x1b" not in said
-    failed = nbformat.read(book / "build" / "book" / "smoke" / "01_bad.failed.ipynb", 4)
+    failed = nbformat.read(book / "build" / "book" / "gpu" / "01_bad.failed.ipynb", 4)
     assert any(out.output_type == "error" for c in failed.cells for out in c.get("outputs", []))
     assert twin.read_text() == "what was there"
     assert not (book / "chapters" / "02_good.ipynb").exists()  # only size book writes twins
-    assert state.read_state(book, "smoke", "01_bad") is None
-    claims = json.loads((book / "build" / "claims" / "smoke.json").read_text())
+    assert state.read_state(book, "gpu", "01_bad") is None
+    claims = json.loads((book / "build" / "claims" / "gpu.json").read_text())
     assert list(claims["claims"]) == ["02-mean"] and claims["provenance"]["seed"] == 3
-    executed = (book / "build" / "book" / "smoke" / "02_good.ipynb").read_text()
+    executed = (book / "build" / "book" / "gpu" / "02_good.ipynb").read_text()
     assert "seed = 3" in executed
 
 
 @pytest.mark.slow
 def test_two_builds_at_once_run_a_chapter_once(tmp_path):
     book = make_book(tmp_path, c01_one=chapter_text("01_one", cells=COUNTED + CELLS))
-    builds = [command(book, "book", "build", "--size", "smoke") for _ in range(2)]
+    builds = [command(book, "book", "build", "--size", "gpu") for _ in range(2)]
     said = [build.communicate(timeout=120)[0] for build in builds]
     assert [build.returncode for build in builds] == [0, 0], said
     assert len((book / "runs.txt").read_text().splitlines()) == 1
@@ -130,7 +130,7 @@ def test_two_builds_at_once_run_a_chapter_once(tmp_path):
 def test_a_kernel_that_dies_is_said_with_the_end_of_its_log(tmp_path):
     cells = "# %%\nimport os\n\nos.write(2, b'out of luck\\n')\nos._exit(3)\n"
     book = make_book(tmp_path, c01_one=chapter_text("01_one", cells=cells))
-    status, said = run(book, "book", "build", "--size", "smoke")
+    status, said = run(book, "book", "build", "--size", "gpu")
     assert status == 1 and "DeadKernelError" in said and "out of luck" in said
-    failed = nbformat.read(book / "build" / "book" / "smoke" / "01_one.failed.ipynb", 4)
+    failed = nbformat.read(book / "build" / "book" / "gpu" / "01_one.failed.ipynb", 4)
     assert [cell.source for cell in failed.cells if "os._exit(3)" in cell.source]

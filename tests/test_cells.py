@@ -144,7 +144,7 @@ def test_cells_run_in_order_and_a_trial_sees_and_changes_nothing_else(tmp_path):
         Trial(fails, told, {fails: "import os\nos._exit(3)"}),
         Trial(fails, told),
     ]
-    whole, tried = run_trials(found, trials, size="smoke", seed=5)
+    whole, tried = run_trials(found, trials, size="book", seed=5)
     blank, right, other, killed, failed = tried
     assert whole.claims["01-n"]["values"] == [8.0], "seed 5 was given, and no trial was felt"
     assert list(whole.errors) == [fails] and whole.errors[fails].startswith("ZeroDivisionError")
@@ -164,14 +164,14 @@ def test_cells_whose_runs_are_not_recorded_are_skipped_and_what_needs_them(tmp_p
         tmp_path, "n = m = 1", asks, f"m = 2 * n\n{CLAIM}", also, "twice()", "k", "math"
     )
     cells = [cell.index for cell in code_cells(found)[2:]]
-    whole, (tried,) = run_trials(found, [Trial(*cells[1:3])], size="smoke", seed=0)
+    whole, (tried,) = run_trials(found, [Trial(*cells[1:3])], size="book", seed=0)
     assert list(whole.skipped) == [cells[1], cells[2], cells[4]]
     assert "1 of 1 runs have none; train them with: make runs ONLY=01" in whole.skipped[cells[1]]
     assert list(whole.errors) == [cells[5]], "a name that nothing makes is an error"
     assert whole.errors[cells[5]].startswith("NameError: name 'k'")
     assert list(tried.skipped) == cells[1:3] and tried.claims == whole.claims == {}
     assert not (tmp_path / "book/.labkit/runs").exists()
-    trained, _ = run_trials(found, size="smoke", seed=0, train=True, only=cells[:5])
+    trained, _ = run_trials(found, size="book", seed=0, train=True, only=cells[:5])
     assert trained.errors == trained.skipped == {} and "01-n" in trained.claims
 
 

@@ -27,7 +27,7 @@ def book(tmp_path, monkeypatch):
         (["book"], "lists build, site"),
         (["cook"], "leaderboard"),
         (["book", "bild"], "build"),
-        (["book", "build", "--size", "tiny"], "smoke"),
+        (["book", "build", "--size", "tiny"], "gpu"),
         (["book", "build", "--seed", "x"], "integer, got 'x'"),
         (["book", "build", "--only", "07"], "01_one"),
         (["book", "build", "--only", "--seed", "1"], "at least one word"),

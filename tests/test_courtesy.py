@@ -293,17 +293,17 @@ def test_the_build_reads_the_summary_and_goes_red(tmp_path, capsys):
     cost = sum_costs({"cells": [*shown, {"cell_type": "markdown"}]})
     assert cost["cpu_seconds"] == 3.0 and cost["kernel_seconds"] == 2.5 and cost["runs"] == 4
     root = make_book(tmp_path / "book", c01_one=chapter_text("01_one"))
-    notebook = state.notebook_path(root, "smoke", "01_one")
+    notebook = state.notebook_path(root, "book", "01_one")
     notebook.parent.mkdir(parents=True)
     notebook.write_text("{}")
-    state.write_state(root, "smoke", "01_one", {"key": "", "ok": True, "claims": []} | cost)
-    job = Job(chapters.find_chapters(root)[0], root, "smoke", 0)
+    state.write_state(root, "book", "01_one", {"key": "", "ok": True, "claims": []} | cost)
+    job = Job(chapters.find_chapters(root)[0], root, "book", 1)  # another seed has no twin
     assert job.finish_chapter() is False
     assert "RED: its kernel held 3072 MiB, but it declares 1024" in capsys.readouterr().out
     there = {"device": "cpu", "cpu": "a quick one", "torch": "0"}
-    ledger = root / "data" / "ledger" / "smoke.json"
+    ledger = root / "data" / "ledger" / "book.json"
     ledger.parent.mkdir(parents=True)
-    empty = {"schema": 1, "size": "smoke", "provenance": there, "claims": {}}
+    empty = {"schema": 1, "size": "book", "provenance": there, "claims": {}}
     ledger.write_text(json.dumps(empty))
     assert job.finish_chapter() is True
     assert "note: its kernel held 3072 MiB" in capsys.readouterr().out

@@ -457,7 +457,7 @@ def test_a_root_stays_where_it_was_when_the_engine_was_made(root, monkeypatch):
 
 # -- the command --------------------------------------------------------------------------------
 @pytest.mark.slow
-def test_the_engine_of_a_build_is_told_to_its_chapters_and_changes_none(root, monkeypatch):
+def test_the_engine_of_runs_is_told_to_their_chapters_and_changes_none(root, monkeypatch):
     book = make_book(root / "book", c01_one=chapter_text("01_one"))
     monkeypatch.setenv("LABKIT_ENGINE", "processes")  # so that it is taken back
     monkeypatch.setenv("LABKIT_ENGINE_ADDRESS", "")
@@ -467,7 +467,7 @@ def test_the_engine_of_a_build_is_told_to_its_chapters_and_changes_none(root, mo
     assert status == 0, said
     assert os.environ["LABKIT_ENGINE"] == "serial"
     assert key_of(parts_of(chapter, book, "book", 0)) == before
-    status, said = run(book, "book", "build", "--engine", "threads")
+    status, said = run(book, "book", "runs", "--engine", "threads")
     assert status == 2 and "choose one of processes, ray, serial" in said
-    status, said = run(book, "book", "build", "--engine", "serial", "--address", "here:1")
+    status, said = run(book, "book", "runs", "--engine", "serial", "--address", "here:1")
     assert status == 2 and "leave it out, or choose the engine 'ray'" in said

@@ -230,7 +230,7 @@ def test_slots_must_be_a_number(monkeypatch):
 
 
 def test_a_lab_trains_only_what_is_missing():
-    lab = Lab("x", size="smoke", seed=0)
+    lab = Lab("x", size="book", seed=0)
     experiment = Experiment(TINY, {"model.norm": ["batch", "layer"], "seed": [0, 1]})
     results = lab.run(experiment)
     stamps = {p: p.stat().st_mtime_ns for p in lab.store.folder.iterdir()}
@@ -250,14 +250,14 @@ def test_a_figure_names_every_processor_that_its_runs_were_trained_on():
             for i, cpu in enumerate(cpus)
         ))  # fmt: skip
 
-    origin = Lab("x", size="smoke", seed=0).provenance(made("abacus", "loom", "abacus"))
+    origin = Lab("x", size="book", seed=0).provenance(made("abacus", "loom", "abacus"))
     assert (origin["cpu"], origin["commit"]) == ("abacus and loom", "0 and 2 more")
     assert origin["threads"] == 1 and origin["seeds"] == [0, 1, 2]
-    assert Lab("x", size="smoke", seed=0).provenance(made("loom"))["cpu"] == "loom"
+    assert Lab("x", size="book", seed=0).provenance(made("loom"))["cpu"] == "loom"
 
 
 def test_a_run_that_two_experiments_share_is_counted_once(capsys):
-    lab = Lab("x", size="smoke", seed=0)
+    lab = Lab("x", size="book", seed=0)
     for seed in (0, 1):
         record = Record(losses=[], steps=3, cpu_seconds=5.0, provenance={"seed": seed})
         lab.store.write_record(replace(TINY, seed=seed), record)
@@ -266,30 +266,29 @@ def test_a_run_that_two_experiments_share_is_counted_once(capsys):
         assert expected in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name, value", [("LABKIT_POOL", "1"), ("LABKIT_TRAIN", "never")])
-def test_a_run_trained_live_repeats_its_record_and_a_build_trains_none(monkeypatch, name, value):
-    lab = Lab("x", size="smoke", seed=0)
+def test_a_run_trained_live_repeats_its_record_and_a_build_trains_none(monkeypatch):
+    lab = Lab("x", size="book", seed=0)
     figure = lab.train_live(Experiment(TINY, {"seed": [2, 3]}), steps=3)
     recorded = lab.store.read_record(replace(TINY, seed=2)).losses[:3]
     assert figure.data == pytest.approx(recorded * 2, rel=1e-5)
     assert "first 3 steps" in figure.caption
-    monkeypatch.setenv(name, value)
-    assert Lab("x", size="smoke", seed=0).train_live(Experiment(TINY, {"seed": [4]})) is None
+    monkeypatch.setenv("LABKIT_TRAIN", "never")  # as a build does
+    assert Lab("x", size="book", seed=0).train_live(Experiment(TINY, {"seed": [4]})) is None
     assert lab.store.read_record(replace(TINY, seed=4)) is None
 
 
 def test_a_lab_picks_by_its_size(monkeypatch):
     monkeypatch.setenv("LABKIT_DEVICE", "A GPU")
-    labs = [Lab("x", size=size, seed=3) for size in ("smoke", "book", "gpu")]
-    sizes = [lab.sizes(steps=(1, 2, 3), few=(1, 2)) for lab in labs]
-    assert [of.steps for of in sizes] == [1, 2, 3]
-    assert [of.few for of in sizes] == [1, 2, 2], "a GPU takes the book's"
+    labs = [Lab("x", size=size, seed=3) for size in ("book", "gpu")]
+    sizes = [lab.sizes(steps=(1, 2), few=1, ends=[6, 48]) for lab in labs]
+    assert [of.steps for of in sizes] == [1, 2]
+    assert [(of.few, of.ends) for of in sizes] == [(1, [6, 48])] * 2, "a GPU takes the book's"
     assert labs[0].seeds(2) == [3, 4]
-    for wrong in (5, (1,), (1, 2, 3, 4), [1, 2]):
-        with pytest.raises(ValueError, match=r"smoke, book, gpu .the last may be left out"):
+    for wrong in ((), (1,), (1, 2, 3)):
+        with pytest.raises(ValueError, match=r"a pair, for book and gpu, but steps has \("):
             labs[0].sizes(steps=wrong)
-    assert [lab.store.folder.name for lab in labs] == ["runs", "runs", "a-gpu"]
-    with pytest.raises(ValueError, match="choose one of smoke, book, gpu"):
+    assert [lab.store.folder.name for lab in labs] == ["runs", "a-gpu"]
+    with pytest.raises(ValueError, match="choose one of book, gpu"):
         Lab("x", size="quick", seed=0)
 
 

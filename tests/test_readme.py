@@ -127,7 +127,7 @@ def test_help_is_the_default_and_lists_every_verb():
 
 @pytest.mark.parametrize(
     ("words", "site"),
-    [("SIZE=book ONLY=01", True), ("SIZE=smoke", True), ("SIZE=smoke ONLY=01", False)],
+    [("SIZE=book ONLY=01", True), ("SIZE=gpu", True), ("SIZE=gpu ONLY=01", False)],
 )
 def test_one_chapter_of_another_size_asks_for_no_site(words, site):
     plan = subprocess.run(

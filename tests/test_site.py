@@ -44,7 +44,7 @@ def shown(cells: list) -> str:
 def test_nothing_volatile_and_no_parameter_reaches_the_page():
     out = json.dumps(build_page(ONE, fake_book.FIRST))
     assert "VOLATILE" not in out and "stderr" not in out and "10/10" not in out
-    assert "smoke" not in out and "widgets" not in out
+    assert "gpu" not in out and "widgets" not in out
     assert "2.0 5.0" in out, "what print() says stays"
 
 

@@ -1,6 +1,6 @@
 """Run a chapter's cells in order, and run others in their place.
 
-    whole, tried = run_trials(chapter, [Trial(4, 5, {4: "yours = 13"})], size="smoke", seed=0)
+    whole, tried = run_trials(chapter, [Trial(4, 5, {4: "yours = 13"})], size="book", seed=0)
 
 Before the first cell of a trial the chapter's process forks: the fork runs that trial's cells, some
 with another text, and the chapter goes on untouched.

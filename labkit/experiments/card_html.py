@@ -42,7 +42,7 @@ LOOKS = {
 }
 TRIED = ("second value", "last step", "control")  # robustness checks of a finding
 TICK = "✓"  # an exact claim that holds
-RUNGS = ("smoke", "S", "M", "L", *DIRECTIONS)  # in the order of a card, because JSON has no order
+RUNGS = ("S", "M", "L", *DIRECTIONS)  # in the order of a card, because JSON has no order
 DIGITS = 4  # significant, of a number without an interval
 SMALLEST = 6  # decimals, before a number is written as a power of ten
 POWER = re.compile(r"(?<![\w.])([-+−]?\d+(?:\.\d+)?)e([-+−]?\d+)\b")

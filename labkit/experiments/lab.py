@@ -1,11 +1,10 @@
 """Lab: a chapter's interface to its size, seed and records; it runs experiments."""
 
-import contextlib
 import gc
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -33,7 +32,7 @@ from labkit.training import Record
 if TYPE_CHECKING:
     from labkit.plots import Figure
 
-SIZES = ("smoke", "book", "gpu")
+SIZES = ("book", "gpu")
 
 
 def device_of(size: str) -> str:
@@ -44,10 +43,10 @@ def device_of(size: str) -> str:
 class Lab:
     """One chapter's lab: `lab.run(experiment)` reads the records of its runs.
 
-    In a notebook, runs without a record are trained. A build trains only at size `smoke`, which
-    takes seconds; `make runs` trains the rest. With size `gpu` runs train on the GPU that torch
-    finds; LABKIT_DEVICE names a different GPU, whose records were copied here. `memory` declares
-    the peak memory of the chapter's kernel and of one run, to help choose the size of a server.
+    In a notebook, runs without a record are trained. A build trains nothing; `make runs` does.
+    With size `gpu` runs train on the GPU that torch finds; LABKIT_DEVICE names a different GPU,
+    whose records were copied here. `memory` declares the peak memory of the chapter's kernel and of
+    one run, to help choose the size of a server.
     """
 
     def __init__(
@@ -65,31 +64,36 @@ class Lab:
         self.memory = read_declared_memory(memory)
         self.device = device_of(size)
         root = project_root()
-        self.store, self._pool = Store(root, self.device), Pool(root)
+        self.store = Store(root, self.device)
         self._engine = make_engine(root, self.device)
         # Under a build the kernel counts as one of the pool; a reader's idle kernel must not.
-        self._slot = self._pool.acquire() if os.environ.get("LABKIT_POOL") else None
+        self._slot = Pool(root).acquire() if os.environ.get("LABKIT_POOL") else None
 
-    def sizes(self, **columns: tuple[Any, ...]) -> SimpleNamespace:
-        """Choose all numbers that depend on the size, in one place per chapter.
+    def sizes(self, **values: Any) -> SimpleNamespace:
+        """Choose a chapter's sizes in one place: widths, numbers of steps, grids.
+
+        A tuple is a pair of values, for the sizes `book` and `gpu`. All else is one value for both.
 
             sizes = lab.sizes(
-                #      smoke  book  gpu
-                dim   = (8,   32,   256),
-                steps = (3,   400),          # gpu: as book
+                # a pair: book, gpu
+                dim=(32, 256),
+                steps=400,
+                rates=[1e-3, 1e-2],
             )
 
         Raises:
-            ValueError: a name does not have two or three values.
+            ValueError: a tuple is not a pair.
         """
-        for name, values in columns.items():
-            if not isinstance(values, tuple) or len(values) not in (2, 3):
+        for name, value in values.items():
+            if isinstance(value, tuple) and len(value) != len(SIZES):
                 raise ValueError(
-                    f"each name must have values for {', '.join(SIZES)} (the last may be left "
-                    f"out), but {name} has {values!r}"
+                    f"a tuple must be a pair, for {' and '.join(SIZES)}, but {name} has {value!r}; "
+                    "write several values as a list"
                 )
         at = SIZES.index(self.size)
-        return SimpleNamespace(**{name: (*of, of[-1])[at] for name, of in columns.items()})
+        return SimpleNamespace(
+            **{name: of[at] if isinstance(of, tuple) else of for name, of in values.items()}
+        )
 
     def seeds(self, count: int) -> list[int]:
         """Return `count` seeds, starting at the book's own."""
@@ -112,8 +116,7 @@ class Lab:
             )
         began = time.perf_counter()
         if missing:
-            with self._slot_lent():
-                found |= train_and_read(missing, self._engine)
+            found |= train_and_read(missing, self._engine)
         self._report_runs(found, len(missing), time.perf_counter() - began)
         return Results(
             tuple((labels, found[run.key()]) for labels, run in rows),
@@ -130,7 +133,7 @@ class Lab:
             MissingRuns: a run of rung S has no record, and training is not allowed here.
         """
         self._declare({"climbs": [*arms, *also]})
-        first, *larger = ["smoke"] if self.size == "smoke" else ladder.CLIMBED
+        first, *larger = ladder.CLIMBED
         while True:
             read = cache(self.store.read_record)  # listing the runs reads many of them repeatedly
             wanted = {arm: ladder.MethodRuns(first, arm, read).wanted for arm in arms}
@@ -146,8 +149,7 @@ class Lab:
                     f"{', '.join(lacking)} at size {first} have no record; train them with: make "
                     "runs ONLY=ladder"
                 )
-            with self._slot_lent():
-                train_and_read(missing, self._engine)
+            train_and_read(missing, self._engine)
         arms = [*arms, *(arm for arm in also if ladder.MethodRuns(first, arm, read).is_whole)]
         methods = [ladder.MethodRuns(rung, arm, read) for rung in (first, *larger) for arm in arms]
         runs = [run for of in methods if of.rung == first for run in of.wanted]
@@ -160,10 +162,10 @@ class Lab:
     def train_live(self, experiment: Experiment, steps: int = 200) -> "Figure | None":
         """Train the first steps of an experiment's first run here; draw them next to its record.
 
-        It takes seconds and shows a progress bar. It does nothing during a build of the book, or if
-        training is not allowed.
+        It takes seconds and shows a progress bar. It does nothing if training is not allowed, as
+        during a build of the book.
         """
-        if os.environ.get("LABKIT_POOL") or not may_train():
+        if not may_train():
             return None
         from labkit.plots import loss_curves
 
@@ -241,17 +243,6 @@ class Lab:
         if path := os.environ.get("LABKIT_DECLARED"):
             with open(path, "a", encoding="utf-8") as file:
                 file.writelines(f"{json.dumps(line)}\n" for line in lines)
-
-    @contextlib.contextmanager
-    def _slot_lent(self) -> Iterator[None]:
-        """Lend this process's slot to the workers during a block."""
-        if self._slot is not None:
-            self._slot.release()
-        try:
-            yield
-        finally:
-            if self._slot is not None:
-                self._slot = self._pool.acquire()
 
     def _report_runs(self, found: dict[str, Record], trained: int, seconds: float) -> None:
         # A run that two experiments share is counted once.

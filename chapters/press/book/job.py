@@ -142,8 +142,6 @@ class Job:
         failed = done.with_suffix(".failed.ipynb")
         log = self.root / ".labkit" / "log" / f"{self.size}-{self.name}.txt"
         asked = prepare_environment(self.root, self.size, self.name)
-        if self.size == "smoke":  # seconds: it asks whether everything runs, training too
-            asked.pop("LABKIT_TRAIN")
         around = execute.build_environment(self.root) | asked
         for path in (log, failed):
             path.parent.mkdir(parents=True, exist_ok=True)

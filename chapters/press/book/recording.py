@@ -80,11 +80,10 @@ def wanted_anywhere(root: Path, size: str) -> set[str] | None:
 
 def ladder_keys(store: Store) -> set[str]:
     """List the ladder's existing runs, by key, including incomplete arms."""
-    rungs = [rung for rung in ladder.RUNGS if rung != "smoke"]
     read = cache(store.read_record)  # to list the runs is to read many of them again
     runs = [
         run
-        for rung in rungs
+        for rung in ladder.CLIMBED
         for arm in ladder.ARMS
         for run in ladder.MethodRuns(rung, arm, read).every
     ]

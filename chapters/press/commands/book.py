@@ -12,7 +12,6 @@ from press.book.chapters import find_root
 from press.commands.options import Address, Engine, Only, Seed, Several, Size
 
 app = Typer(name="book", help="Build and check the book.")
-Recorded = Annotated[Literal["book", "gpu"], Option("--size", help="the size of the runs")]
 Part = Literal["twins", "tables", "content", "constraints", "claims"]
 # What to do about the faults of each part; the ledger says it of each claim.
 WAYS_OUT: dict[Part, str] = {
@@ -24,17 +23,10 @@ WAYS_OUT: dict[Part, str] = {
 
 
 @app.command("build", cls=Several)
-def build_book(
-    size: Size = "book",
-    seed: Seed = 0,
-    only: Only = None,
-    engine: Engine = None,
-    address: Address = None,
-) -> int:
+def build_book(size: Size = "book", seed: Seed = 0, only: Only = None) -> int:
     """Execute the chapters that changed, write their notebooks, check their claims."""
     from press.book.build import build_chapters
 
-    _choose_engine(engine, address)
     return build_chapters(find_root(), size, seed, only)
 
 
@@ -118,7 +110,7 @@ def train_runs(
 
 
 @app.command("record", cls=Several)
-def record_runs(only: Only = None, size: Recorded = "book") -> None:
+def record_runs(only: Only = None, size: Size = "book") -> None:
     """Move the runs that were trained here into the book's records."""
     from press.book.recording import update_records  # needs torch
 
@@ -131,7 +123,7 @@ def record_runs(only: Only = None, size: Recorded = "book") -> None:
 @app.command("replay", cls=Several)
 def replay_records(
     only: Only = None,
-    size: Recorded = "book",
+    size: Size = "book",
     every: Annotated[bool, Option("--every", help="replay all, as if all had changed")] = False,
 ) -> int:
     """Replay the book's records and report where this code computes other numbers."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from typer import BadParameter, Option
 from typer.core import TyperCommand
 
-Size = Annotated[Literal["smoke", "book", "gpu"], Option(help="the size of the runs")]
+Size = Annotated[Literal["book", "gpu"], Option(help="the size of the runs")]
 Seed = Annotated[int, Option(help="the chapters' seed")]
 Only = Annotated[
     list[str] | None, Option(metavar="NAME...", help="these chapters, by name or number")

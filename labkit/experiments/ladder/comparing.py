@@ -97,7 +97,7 @@ def improvement(
         rung: compare_on(found, rung, method, over)
         if of is None
         else compare_measure(found, rung, (method, over), of)
-        for rung in ("smoke", *CLIMBED)
+        for rung in CLIMBED
         if rung in there and has_reported(found, method, rung) and has_reported(found, over, rung)
     }
     return Comparison(rungs, lambda rung: list_lacking(found, rung, method, over))
@@ -232,7 +232,7 @@ def table(found: Results) -> list[dict[str, Any]]:
         rung: measure_scatter(found, rung) for rung in found.by("rung") if read_losses(found, rung)
     }
     found = Ladder(found.rows, scatters)
-    every = [rung for rung in ("smoke", *CLIMBED) if rung in found.by("rung")]
+    every = [rung for rung in CLIMBED if rung in found.by("rung")]
     rungs = [r for r in every if sum(has_reported(found, arm, r) for arm in arms) > 1] or every[:1]
     kinds = ("rate", "n", "sensitivity", "test", "improvement")
     kept = {rung: ("test", "improvement") if rung in DIRECTIONS else kinds for rung in rungs}
