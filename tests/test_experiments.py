@@ -281,8 +281,7 @@ def test_a_lab_picks_by_its_size(monkeypatch):
     monkeypatch.setenv("LABKIT_DEVICE", "A GPU")
     labs = [Lab("x", size=size, seed=3) for size in ("book", "gpu")]
     sizes = [lab.sizes(steps=(1, 2), few=1, ends=[6, 48]) for lab in labs]
-    assert [of.steps for of in sizes] == [1, 2]
-    assert [(of.few, of.ends) for of in sizes] == [(1, [6, 48])] * 2, "a GPU takes the book's"
+    assert [(of.steps, of.few, of.ends) for of in sizes] == [(1, 1, [6, 48]), (2, 1, [6, 48])]
     assert labs[0].seeds(2) == [3, 4]
     for wrong in ((), (1,), (1, 2, 3)):
         with pytest.raises(ValueError, match=r"a pair, for book and gpu, but steps has \("):
