@@ -17,10 +17,11 @@ rate's mean: that is the loss of the unigram baseline, which reveals nothing abo
     left             sqrt(mean of e²)                   e = f(chosen) − min f
     in a difference  sqrt(mean of (e₁ − e₂)²)           of two arms whose runs scatter apart
 
-f is the parabola. The mean is over the scatter of a seed in every tuning run, after which the rate
-is chosen again by the same rule: a sum over a grid of normal deviates, without a random number.
-10⁶ random draws agree within a few per cent. What both arms lose alike cancels in a difference. It
-stands in every interval of one, like a standard error.
+f is the parabola. The mean is over the scatter of a seed in every tuning run near the best rate,
+after which the best of these rates and the parabola's minimum are chosen again. (The window of
+rates and the answer to the test for a cliff are kept.) It is a sum over a grid of normal deviates,
+without a random number; 10⁶ random draws agree within a few per cent. What both arms lose alike
+cancels in a difference. It stands in every interval of one, like a standard error.
 """
 
 import math
