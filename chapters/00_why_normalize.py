@@ -19,7 +19,7 @@ travel up through the blocks, and gradients travel down. Which remedy lets a dee
 - Skips make depth possible if their *branches* (the layers that each skip bypasses) stay small compared with the **stream**, the sum that runs along the skips. Norms keep them small. So does a smaller initialization of each branch.
 - BatchNorm also widens the range of learning rates that work, and allows larger ones.
 - Careful initialization keeps signal and gradient from exploding or vanishing, but only at the start of training. It preserves nothing but size: different inputs still become alike.
-- Sixteen layers learn in any architecture. Of the networks with forty-eight layers, those with norms and skips learn in 400 steps, and so do those with skips whose branches start small. With BatchNorm alone they hardly learn. With skips alone they read many digits right, but their wrong answers are so confident that the loss stays above that of guessing at every learning rate.
+- With sixteen layers all five architectures of this chapter learn. With forty-eight layers, norms and skips together learn in 400 steps, and so do skips whose branches start small. BatchNorm alone hardly learns. Skips alone classify some of the digits correctly, but their wrong answers are so confident that the loss stays above that of guessing at every learning rate.
 
 </details>
 """
@@ -134,8 +134,8 @@ draw_accuracy(
 r"""
 ## The idea: one factor, ninety-six times
 
-Depth multiplies. A gain of $1.01$ is harmless: $1.01^{96} \approx 2.6$. A gain of $1.5$ multiplies a whisper by $8\cdot10^{16}$.
-At that gain float16, whose largest number is 65,504, overflows at layer 28. But bfloat16, which has float32's range but fewer digits, would overflow at layer 219.
+Depth multiplies. A factor per layer, or *gain*, of $1.01$ is harmless: $1.01^{96} \approx 2.6$. A gain of $1.5$ multiplies a whisper by $8\cdot10^{16}$.
+At that gain float16, whose largest number is 65,504, overflows at layer 28. bfloat16, which has float32's range but fewer digits, would overflow only at layer 219.
 """
 
 
@@ -192,7 +192,7 @@ exact(1.1**96).claim(
 
 # %% [markdown]
 r"""
-Click the line to open its **card**. The mark in front of the line is the **verdict**. The number meets the card's criterion (●, or ✓ for an exact claim) or misses it, as here (▲). Without either verdict, our runs do not settle the question (○) or cannot answer it (◇).
+Click the line to open its **card**. The mark in front of the line is the **verdict**. The number meets the card's criterion (●, or ✓ for an exact claim), it misses the criterion, as here (▲), or our runs do not settle the question (○) or cannot answer it (◇).
 If a card says *preregistered*, its criterion and our forecast were on file before any of its runs began. [What a claim is](claims.md) explains the rest: the kinds of claims, a *preliminary evaluation*, a *weak* verdict.
 
 ### Signal and gradient share one gain
@@ -206,9 +206,9 @@ $$\begin{aligned}
 \end{aligned}$$
 
 The signal is multiplied by $W$ and the gradient by $W^\top$, and the gain is the same. One often reads the opposite: *if activations
-grow on the way up, gradients shrink on the way down*. Many texts add that only the early layers starve if gradients vanish. But the gradient of a *matrix* is the gradient that comes down times the signal that
+grow on the way up, gradients shrink on the way down*. Many texts add that, if gradients vanish, only the early layers *starve* (hardly learn). But the gradient of a *matrix* is the gradient that comes down times the signal that
 comes up, $\partial\mathcal L/\partial W_\ell = \delta_\ell\,x_{\ell-1}^\top$ for a loss $\mathcal L$. With $L - \ell$ matrices above layer $\ell$ and $\ell - 1$ below it, the size of this product scales as
-$g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$. That is the same in every layer, so all layers starve alike. Here are both passes by hand:
+$g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$, the same in every layer: all layers starve alike. Here are both passes by hand:
 """
 
 
@@ -411,7 +411,7 @@ assert check.block(solved_step, "resnet-v2").ok
 
 # %% [markdown]
 r"""
-These are the steps of the models below, as implemented in `labkit`:
+The models below use these steps of `labkit`:
 """
 
 # %%
@@ -490,7 +490,7 @@ plots.table(
 # %% [markdown]
 r"""
 Read the table column by column. Size factors should be near 1, the cosine should be well below 1, and the ratio of gradients should be between 0.01 and 100. "First" and "last" mean the first and the last of the forty-eight matrices.
-The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ with PyTorch's rule, 1 with He's rule, and $\sqrt3$ per step with skips, so $3^{1/4} \approx 1.32$ per matrix, which compounds to the factor of 530,000 computed above. But in plain layers images merge, and with BatchNorm alone (row *norms*) the first gradient is far larger than the last. So of the five architectures, *neither*, *norms* and *skips* are unhealthy, each most visibly in a different column. Will training cure them?
+The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ with PyTorch's rule, 1 with He's rule, and $\sqrt3$ per step with skips, so $3^{1/4} \approx 1.32$ per matrix, which compounds to the factor of 530,000 computed above. But in plain layers different images merge (cosine near 1), and with BatchNorm alone (row *norms*) the first gradient is far larger than the last. So of the five architectures, *neither*, *norms* and *skips* are unhealthy, each most visibly in a different column. Will training cure them?
 
 ### Ninety-six ReLU layers
 
@@ -546,7 +546,7 @@ Now we train our network in all five architectures for 400 steps of SGD with mom
 <details><summary>How we tuned and evaluated</summary>
 
 At every depth we train every design with one tuning seed at nine learning rates from 0.0001 to 1. The rate with the lowest validation loss is the design's *tuned learning rate* at this depth (some original claims say *its own rate*). We evaluate with five other seeds, trained at the tuned learning rate.
-Networks with skips alone begin with huge logits. At forty-eight layers we train these networks at ten lower learning rates as well, down to $10^{-9}$, and train five seeds at all nineteen rates.
+Since networks with skips alone begin with huge logits, at forty-eight layers we train them at ten lower learning rates as well, down to $10^{-9}$, and train five seeds at all nineteen rates.
 
 </details>
 
@@ -647,16 +647,16 @@ ended.map(lambda loss: np.log10(loss / log(10))).over_rates().claim(
 # %% [markdown]
 r"""
 **BatchNorm alone is not enough** here, although it keeps the size of the signal at every layer. After 400 steps even the network with *neither* reaches a higher accuracy, although its images had nearly merged. **Skips alone** are not hopeless, but they start
-badly. At all learning rates at which we trained every design, the network's huge logits make its first updates so large that training fails. At rates at least a thousand times lower than the lowest of these, it learns to classify some of the digits correctly: more than
+badly. At all learning rates at which we trained every design, the network diverges, probably because its huge logits make the first updates too large. At rates at least a thousand times lower than the lowest of these, it learns to classify some of the digits correctly: more than
 BatchNorm alone does. (The verdict is weak because one of the five runs diverged.) But the logits stay enormous, and a single wrong prediction costs
 hundreds of nats. So the loss of skips alone is worse than that of guessing. With norms and skips
 together, accuracy hardly falls with depth.
 
 ### What is wrong with BatchNorm alone
 
-Follow the gradient down one layer $y = \mathrm{BN}(W\,\mathrm{relu}(y'))$, in which the units $y'$ are independent and standard normal. BatchNorm first subtracts the mean of its input and then divides by its standard
+Follow the gradient down one layer $y = \mathrm{BN}(W\,\mathrm{relu}(y'))$, whose inputs $y'$ are independent and standard normal. BatchNorm first subtracts the mean of its input and then divides by its standard
 deviation. A rectified normal variable has second moment $\frac12$, but
-variance only $\frac12 - \frac1{2\pi} = \frac{\pi-1}{2\pi}$. A unit that sums $n$ of them with weights of variance $\sigma^2$ has the variance $n\sigma^2\frac{\pi-1}{2\pi}$ over the batch. The norm divides its input by the root of this variance, and so it divides the gradient's energy by
+variance only $\frac12 - \frac1{2\pi} = \frac{\pi-1}{2\pi}$. A unit that sums $n$ such variables with weights of variance $\sigma^2$ has the variance $n\sigma^2\frac{\pi-1}{2\pi}$ over the batch. The norm divides its input by the root of this variance, and so it divides the gradient's energy by
 $n\sigma^2\frac{\pi-1}{2\pi}$. Then $W^\top$ multiplies this energy by $n\sigma^2$, and ReLU lets half of it through:
 
 $$\frac{\tfrac12\,n\sigma^2}{n\sigma^2\,\frac{\pi-1}{2\pi}} = \frac{\pi}{\pi-1} \approx 1.21^2.$$
@@ -695,7 +695,7 @@ The card's interval does not contain the derived factor of $1.21$: the measured 
 With the norm, signal and gradient are no longer mirror images as in the row of rotations: the signal keeps its size and the gradient grows. So one learning rate must serve a first and a last matrix whose gradients differ by powers of
 ten. That is probably why BatchNorm alone fails. To be sure, one would have to repair only the gradients, which we did not try.
 
-With LayerNorm there is no such growth, because the two norms subtract different means. BatchNorm's mean runs over the images of a batch. After a ReLU no value is negative, so the signals of different images point in similar directions and give a unit similar values. This mean is therefore large, and the variance that is left to divide by is smaller than the second moment. LayerNorm's mean runs over the units of one image. The entries of $W$ have mean 0, so this mean is near 0, and there is little to
+With LayerNorm there is no such growth, because the two norms subtract different means. BatchNorm's mean runs over the images of a batch. After a ReLU no value is negative, so the signals of different images point in similar directions, and a unit of the next layer has similar values for all of them. BatchNorm's mean is therefore large, and the variance is smaller than the second moment. LayerNorm's mean runs over the units of one image. The entries of $W$ have mean 0, so this mean is near 0, and there is little to
 subtract. LayerNorm therefore divides the gradient's energy by $n\sigma^2$ times the whole second moment $\frac12$. This cancels the factor of $\frac12$ from the ReLU, so the factor per layer is 1. We did not train LayerNorm alone.
 
 With BatchNorm, then, the skip saves the gradient and the norm saves the stream. Could small branches save the stream as well?
@@ -785,15 +785,14 @@ plots.table(
 
 # %% [markdown]
 r"""
-This table shows what the norm is for, with BatchNorm on digits. The learning rates at
-which the network without norms learns are far lower and span a somewhat narrower range, in 400 steps (more steps would lower both ranges). This range ends abruptly: at the next learning rate above the best, every run diverges. With a norm, a network tolerates a learning rate that
-nobody has tuned. Chapter 10 asks what norms are for in transformers, and appendix A [leaves the norms out of ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm).
+The figure and the table show what BatchNorm is for, on digits and in 400 steps. The learning rates at
+which the network without norms learns are far lower and span a somewhat narrower range. That range ends abruptly: at the next learning rate above the best, every run diverges. With a norm, the learning rate needs less careful tuning. Chapter 10 asks what norms are for in transformers, and appendix A [leaves the norms out of ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm).
 
 ### Test: add covariate shift back
 
 Why does a norm tolerate larger learning rates? BatchNorm was introduced with an explanation: while the lower layers learn, the distributions of the upper layers' inputs shift, and a norm keeps them still. The shift was called
 **internal covariate shift** ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). [Santurkar et al. (2018)](https://arxiv.org/abs/1805.11604) tested the explanation
-by spoiling only the supposed benefit: they replaced each output $y$ of a BatchNorm by $sy + m$, with random $s$ and $m$, whose distribution changes at every step. The layers above receive a distribution that jumps at every step. We call such a network *shaken*. If keeping inputs still were the whole benefit of a norm, the
+by spoiling only the supposed benefit: they replaced each output $y$ of a BatchNorm by $sy + m$, with random $s$ and $m$ whose distribution changes at every step, so that the inputs of the layers above jump. We call such a network *shaken*. If keeping inputs still were the whole benefit of a norm, the
 shaken network would be as slow as one without norms, or slower, at every learning rate. We use eight plain layers, since forty-eight do not train well. We measure speed by the training loss averaged over the whole run: the lower it is, the faster the training.
 """
 
@@ -888,8 +887,8 @@ r"""
 The first card is the fair test, and it does not show the advantage that we predicted. With tuned learning rates, five seeds show no difference between the shaken network and the one without norms. (At the next higher rate the shaken network is ahead, but we would be choosing that rate after seeing the result.) Plain BatchNorm trains faster than
 either. In the table, the noise costs about as much as BatchNorm gains over no norm. One would expect this if BatchNorm helped by keeping inputs still. But noise can slow training for other reasons, too, so this is no proof.
 
-The other two cards compare the networks at two fixed learning rates. At the low one, where eight layers need no norm, the shaken network trains slowest of the three. At the high one the network without norms is in trouble. The shaken network is not, although it has a
-violent shift at every step. So BatchNorm's benefit *at the high learning rate* does not require distributions that stay still, and shifting *inputs* alone do not explain the trouble of the network without norms.
+The other two cards compare the networks at two fixed learning rates. At the low one, where eight layers need no norm, the shaken network trains slowest of the three. At the high one the network without norms is in trouble. The shaken network is not, although its inputs
+shift violently at every step. So BatchNorm's benefit *at the high learning rate* does not require distributions that stay still, and shifting *inputs* alone do not explain the trouble of the network without norms.
 
 Shifting *gradients* remain a possible cause. How much does the gradient of a matrix change when only the matrices below it take their step? Santurkar et al. found that, in other networks and by a
 different measure, it changes no less with BatchNorm than without. In these eight layers, and by our measure, it changes less with BatchNorm:
@@ -917,7 +916,7 @@ moved = calm.measure_by(lambda record: np.mean([*record.probes["gradient-shift"]
 r"""
 ### Smoothness of the loss landscape
 
-Santurkar et al. explain the benefit by a smoother *landscape*. Take the weights at some point in training and move along the negative gradient. How far can you go before the gradient changes much? A *walk* of $\eta$ moves the weights by $\eta$ times the gradient. We do this in all three networks (no norm, BatchNorm, and shaken BatchNorm),
+Santurkar et al. explain BatchNorm's benefit by a smoother *landscape* (the loss as a function of the weights). Take the weights at some point in training and move along the negative gradient. How far can you go before the gradient changes much? A *walk* of $\eta$ moves the weights by $\eta$ times the gradient. We do this in all three networks (no norm, BatchNorm, and shaken BatchNorm),
 trained at learning rate 0.01, at which all three learn. In the shaken network the noise is held fixed during a walk. Without momentum, a training step would be a walk of 0.01. Momentum adds up about ten gradients, so that a step can be as long as a walk of 0.1.
 
 | question | choices | ours |
@@ -962,12 +961,14 @@ further.claim(
 # %% [markdown]
 r"""
 A gradient that changes less along a walk allows a longer step. That fits the larger learning rates that BatchNorm allows, and the noise does not spoil this advantage. The figure cannot show
-whether it is the reason for those larger learning rates.
+whether smoothness is the reason for them.
 
 ## Where it goes wrong
 
 **The shortcut leaves too late.** In a much-copied repository of CIFAR models the shortcut was taken *after* norm and
-rectifier, and not from the stream ([the line](https://github.com/kuangliu/pytorch-cifar/blob/e68081ee8c3830db03dada650383b7779dc5224f/models/resnet.py#L66), [issue](https://github.com/kuangliu/pytorch-cifar/issues/9)). **The ReLU overwrites the skip.** `nn.ReLU(inplace=True)`
+rectifier, and not from the stream ([the line](https://github.com/kuangliu/pytorch-cifar/blob/e68081ee8c3830db03dada650383b7779dc5224f/models/resnet.py#L66), [issue](https://github.com/kuangliu/pytorch-cifar/issues/9)).
+
+**The ReLU overwrites the skip.** `nn.ReLU(inplace=True)`
 at the start of a branch overwrites its input. After a norm, which has made a copy, this is harmless. Without the norm it changes the *skip*, too. This happened in a
 VQ-VAE ([its line](https://github.com/rosinality/vq-vae-2-pytorch/blob/4d2dbc0e073f033675843225dd7436550f9d6a47/vqvae.py#L85), [issue](https://github.com/rosinality/vq-vae-2-pytorch/issues/60)) and in an improved ResNet ([its line](https://github.com/iduta/iresnet/blob/babdc4f5946f64905710cd64a5bd6c164a805c9e/models/iresnet.py#L78), [pull request](https://github.com/iduta/iresnet/pull/2)). Nothing crashes, but the check of exercise 1 finds both mistakes, and accepts the in-place ReLU after a norm:
 """
@@ -1101,8 +1102,8 @@ too. Signal and gradient are at right angles there, and their sizes can change i
 
 </details>
 
-**5 (open).** At forty-eight layers BatchNorm alone learns next to nothing. Maybe it is only slow. Predict first: will four times as many steps close the gap to norms and skips?
-Will it close half of the gap? Then run the experiment, at the learning rates chosen above. Which result would make you change the sentence "BatchNorm alone is not enough"?
+**5 (open).** At forty-eight layers BatchNorm alone learns next to nothing. Maybe it is only slow. Predict first: will four times as many steps close the gap to norms and skips,
+or half of the gap? Then run the experiment, at the learning rates chosen above. Which result would make you change the sentence "BatchNorm alone is not enough"?
 """
 
 # %% tags=["exercise"]
@@ -1129,16 +1130,16 @@ In the row *norms* of the table of three numbers, the first of the forty-eight m
 - **What does initialization do?** It sets the size of the signal, before the first step. It does not keep inputs apart: after 96 layers different images had almost the same direction. <!-- 00-he-keeps-the-size 00-he-merges-its-inputs -->
 - **What do skips do?** They give the gradient a path on which nothing is multiplied, and make the stream grow. No operation may act on that path. Skips alone, with 48 layers, start with logits so large that
   they learn only at a tiny learning rate. There they classify some of the digits correctly, but at no learning rate does their loss fall below that of guessing. <!-- 00-empty-branches-are-the-identity 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing -->
-- **What does a norm do?** It does not make depth possible: 48 layers with BatchNorm alone hardly learned in 400 steps, and skips with small branches learned without a norm. A norm need not keep inputs
-  still to help at a high learning rate: there 8 layers with shaken inputs trained faster than 8 layers without norms. At tuned learning rates we found no difference. BatchNorm's benefit here is
+- **What does a norm do?** It is neither sufficient for depth nor necessary: 48 layers with BatchNorm alone hardly learned in 400 steps, and skips with small branches learned without a norm. A norm need not keep inputs
+  still to help at a high learning rate: there 8 layers with shaken inputs trained faster than 8 layers without norms. At tuned learning rates we found no difference between the two. BatchNorm's main benefit here is
 a wider range of learning rates that work. <!-- 00-norms-and-skips-together 00-batch-norm-makes-gradients-explode 00-small-branches-need-no-norm 00-shift-does-not-slow-training 00-shaken-at-its-own-rate 00-norms-widen-the-range-of-rates -->
 
 ## To carry away
 
 - **The law.** A layer of gain $g$ multiplies the signal by $g$ on its way up, and the gradient by $g$ on its way down.
 - **The repairs.** Initial weights with $g = 1$ (He: variance $2/n$ with ReLU), skips $x \leftarrow x + f(x)$ with branches of size $1/\sqrt S$, and a norm after each matrix or at the start of each branch.
-- **Use.** Always use skips, with small branches or with norms. Use norms where you want a wide range of learning rates to work.
-- **Cost.** The stream grows, and each norm costs one more pass over the activations.
+- **Use.** Always use skips, with small branches or with norms. Use norms if you want a wide range of learning rates to work.
+- **Cost.** With skips the stream grows, and each norm costs one more pass over the activations.
 
 | you see | cause | try |
 | --- | --- | --- |

@@ -17,8 +17,8 @@ Which numbers should share a mean, and why does BatchNorm fail only in the first
 <details><summary>In short (contains spoilers)</summary>
 
 - Norms differ in which values share a mean. BatchNorm pools one channel over examples and positions, and LayerNorm pools the features of one token.
-- The number of those values matters, not the number of images. A norm over only two values keeps little more than a sign. A large $\varepsilon$ softens this sign, and brings back most of the accuracy lost at two images per step.
-- In a language model BatchNorm pools hundreds of values, and its loss is nearly equal to LayerNorm's. The argument for LayerNorm is a different one: with BatchNorm a token's output depends on future tokens.
+- In our networks that number of values seems to matter, not the number of images. A norm over only two values keeps little more than a sign. A large $\varepsilon$ softens this sign, and brings back most of the accuracy lost at two images per step.
+- In a language model BatchNorm pools hundreds of values, and its loss is nearly equal to LayerNorm's. The argument for LayerNorm is different: in training, BatchNorm makes a token's output depend on future tokens.
 
 </details>
 """
@@ -84,9 +84,9 @@ $$[3, 1, -1, 5] \;\longrightarrow\; [0.447, -0.447, -1.342, 1.342].$$
 
 The result has mean 0 and variance 1. Nothing else has changed: the histogram keeps its shape. It is not
 "standard normal", although one often reads this. A tiny $\varepsilon$ is added to the variance to avoid division by zero. A learned
-**gain** multiplies each feature, and a learned **shift** moves it.
+**gain** (not chapter 00's gain) multiplies each feature, and a learned **shift** is added.
 
-Where do the four numbers come from? Put them in a table with a row for each example and a column for each feature. **LayerNorm**
+Where do the four numbers come from? Take a table with a row for each example and a column for each feature. **LayerNorm**
 ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)) works along the row: four features of one example. **BatchNorm**
 ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)) works down the column: one feature of all the examples that happen to share
 a batch. It is LayerNorm applied to the transposed table. Take the rows $[3, 1, -1, 5]$, $[2, 2, 0, 4]$ and $[7, 0, 1, 0]$, change the third to $[90, -40, 8, 3]$, and see what happens to the first:
@@ -105,7 +105,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-LayerNorm's output for the first row stays the same. BatchNorm's output changes because another row has changed.
+LayerNorm's output for the first row stays the same. BatchNorm's changes, because another row has changed.
 
 ## One tensor, four averages
 
@@ -192,7 +192,7 @@ the batch: the outputs are $-1$ and $1$. The *unbiased* variance, $12.5/(2-1) = 
 $$\text{running} \leftarrow (1 - \text{momentum}) \cdot \text{running} + \text{momentum} \cdot \text{batch},
 \qquad \text{momentum} = 0.1,$$
 
-so the running mean becomes $0.35$ and the running variance $0.9 + 1.25 = 2.15$. PyTorch's "momentum" is the weight of the **new** value, and Keras's is the weight
+so the running mean becomes $0.35$ and the running variance $0.9 + 1.25 = 2.15$. PyTorch's "momentum" is the weight of the **new** value, and Keras's that
 of the **old** one.
 """
 
@@ -215,9 +215,9 @@ exact(unbiased, tolerance=1e-6).claim(
 
 # %% [markdown]
 r"""
-Two things are awkward in text. A batch's short sentences are padded to the length of the longest, and the padding counts in BatchNorm's mean unless a mask excludes it.
-And a single token gives one value per channel, with variance zero, so BatchNorm needs its running statistics. Neither affects LayerNorm.
-Appendix B gives the details: [Lengths, padding, one token at a time](B_batch.ipynb#lengths-padding-one-token-at-a-time).
+Two things are awkward in text. Short sentences are padded to the length of the longest, and the padding counts in BatchNorm's mean unless a mask excludes it.
+And a single token gives one value per channel, with variance zero, so BatchNorm needs its running statistics. Neither problem affects LayerNorm.
+[Appendix B](B_batch.ipynb#lengths-padding-one-token-at-a-time) gives the details.
 
 *By hand.* At the next step the channel has the values 1 and 6 again. What are the running mean and variance then?
 
@@ -304,8 +304,8 @@ tokens $x$ and $2x + 1$ have *the same* LayerNorm, and no gain and shift can res
 channel, as gain and shift do, so a gain of $\sigma$ and a shift of $\mu$ restore the input.)
 
 Dividing a vector by its own length is not linear. So a stack of linear maps and LayerNorms is a nonlinear network
-([Ni et al., 2024](https://arxiv.org/abs/2406.01255)). The smallest proof is XOR, four points that no straight line separates. Let $s = x_1 - x_2$,
-which is 0 for the two points of class 0, and $\pm1$ for the others. The linear map $z = (1 + s,\; 1 - s,\; -2)$ has mean 0 everywhere and variance
+([Ni et al., 2024](https://arxiv.org/abs/2406.01255)). The simplest proof is XOR: four points that no straight line separates. Let $s = x_1 - x_2$,
+which is 0 for the two points of class 0, and $\pm1$ for the others. The affine map $z = (1 + s,\; 1 - s,\; -2)$ has mean 0 everywhere and variance
 $(6 + 2s^2)/3$. So LayerNorm sends the third feature to $-2/\sqrt 2$ in class 0, and to $-2/\sqrt{8/3}$ in class 1. Can BatchNorm do the same? For any
 output $y$, let $y_{00}$ be its value at $x = (0, 0)$, and so on, and call the second difference $y_{00} + y_{11} - y_{01} - y_{10}$ its *bend*. An affine map has bend 0.
 An output that solves XOR by a threshold must have a nonzero bend: $y_{00}$ and $y_{11}$ lie on one side of the threshold, and $y_{01}$ and $y_{10}$ lie on the other.
@@ -324,7 +324,7 @@ plots.xor_points(
     titles=("inputs", "outputs"),
     axes=("feature 1", "feature 3"),
     caption="The four points of XOR, before and after LayerNorm. Left: no straight line separates circles from squares. Right: feature 3 against feature 1, "
-    "after one linear map and LayerNorm. The dashed line separates the classes, and the two circles have become one point.",
+    "after one affine map and LayerNorm. The dashed line separates the classes, and the two circles have become one point.",
 ).named("xor")
 
 # %%
@@ -334,8 +334,8 @@ right = [int(third > -1.32) == label for third, label in zip(after[:, 2], labels
 exact(sum(right), tolerance=0).claim(
     "01-xor-by-layer-norm",
     ">= 4",
-    "A linear map followed by LayerNorm can solve XOR, but a linear map followed by BatchNorm cannot.",
-    found="A linear map, LayerNorm and a threshold classify {mean:.0f} of the 4 XOR points correctly. A feature's largest second difference over the four points, which is 0 for every linear map, is {layer:.2f} after LayerNorm and {batch:.2f} after BatchNorm.",
+    "An affine map followed by LayerNorm can solve XOR, but an affine map followed by BatchNorm cannot.",
+    found="An affine map, LayerNorm and a threshold classify {mean:.0f} of the 4 XOR points correctly. A feature's largest second difference over the four points, which is 0 for every affine map, is {layer:.2f} after LayerNorm and {batch:.2f} after BatchNorm.",
     source="Ni et al. 2024, arXiv 2406.01255",
     beside={"layer": bend["layer"].abs().max(), "batch": bend["batch"].abs().max()},
 )
@@ -363,7 +363,7 @@ BatchNorm has bend 0 and so cannot solve XOR: for a given batch it is one affine
 A query *prefers* the key that it scores highest. A key that lies between others, inside their convex hull, is preferred by no
 query: an average never exceeds all the numbers that it averages. On a sphere no point lies between others, so after LayerNorm *each* key has a query that prefers it
 ([Brody et al., 2023](https://arxiv.org/abs/2305.02582)). Exercise 4 asks for the proof. A head that projects to fewer dimensions can lose this property: appendix B counts
-[the keys that no query selects](B_batch.ipynb#keys-that-no-query-selects). The query $\mathbf 1$ is orthogonal to all keys, so it scores them alike, and attention returns the plain average of its value vectors.
+[the keys that no query selects](B_batch.ipynb#keys-that-no-query-selects). The query $\mathbf 1$ is orthogonal to all keys, so it scores them alike, and attention returns the plain average of the value vectors.
 
 ## Implementation: exercise 1
 
@@ -410,7 +410,7 @@ assert check.batch_norm(solved_batch_norm).ok
 
 # %% [markdown]
 r"""
-LayerNorm needs no running statistics. Every model of the book runs this code:
+LayerNorm needs no running statistics. This is `labkit`'s code:
 """
 
 # %%
@@ -423,7 +423,7 @@ The statistics are computed in float32 or better, and the mean is subtracted *be
 ## Measure: the batch shrinks
 
 Digits of $8\times8$ pixels ([Alpaydin and Kaynak, 1998](https://archive.ics.uci.edu/ml/datasets/Optical+Recognition+of+Handwritten+Digits)) are classified by a perceptron with three hidden layers of 128 features, or by a CNN with three convolutions of 16 channels. A norm and a ReLU follow each layer. We train with SGD and momentum 0.9. Every network sees
-the same number of images, in batches of 2 to 128. So small batches mean more steps.
+the same number of images, in batches of 2 to 128 (in the CNN only 2), so smaller batches mean more steps.
 
 <details><summary>How we tuned and evaluated</summary>
 
@@ -521,7 +521,7 @@ compare("LayerNorm | 128", "BatchNorm | 128", "test.loss").claim(
 r"""
 ## Why two images break it
 
-With 128 images per step BatchNorm does slightly better than LayerNorm. With two images it fails. We consider four possible causes: the learning rate, the evaluation mode, a vanishing gradient, and an output that is only a sign. *The learning rate* is ruled out already: we tried seven for BatchNorm and plotted the best.
+With 128 images per step BatchNorm does slightly better than LayerNorm. With two images it fails. We consider four possible causes: the learning rate, the evaluation mode, a vanishing gradient, and an output that is only a sign. **The learning rate** is ruled out already: we tried seven for BatchNorm and plotted the best.
 
 **Evaluation.** BatchNorm is often blamed for the gap between its modes: it is trained with a batch's statistics and tested with running ones. So
 we test the same networks in both modes.
@@ -543,9 +543,9 @@ we test the same networks in both modes.
 
 # %% [markdown]
 r"""
-Evaluation mode is the *better* mode, even at two images per step, because running statistics average over many batches. So it is ruled out.
+Evaluation mode is the *better* mode, even at two images per step, probably because running statistics average over many batches. So it is not the cause.
 
-**No gradient.** Over $m = 2$ values the Jacobian has rank $m - 2 = 0$, so no gradient should pass through the norm. Consider each channel's gradient in the first layer of networks at initialization. If a vanishing
+**No gradient.** Over $m = 2$ values the Jacobian has rank $m - 2 = 0$, so no gradient should pass through the norm. For each channel of the first layer, take the gradient of its weights at initialization. If a vanishing
 gradient were the cause, even the *largest* gradient would be smaller at two images per step than at 32.
 
 | question | choices | ours |
@@ -605,13 +605,13 @@ grown.claim(
 
 # %% [markdown]
 r"""
-The prediction is half right: the typical channel's gradient becomes small, and the largest explodes. The algebra is sound, but it leaves out $\varepsilon$. Two values $\mu \pm a$ have the variance
+The prediction is half right: the typical channel's gradient becomes small, but the largest becomes huge. The algebra is sound, but it leaves out $\varepsilon$. Two values $\mu \pm a$ have the variance
 $a^2$, so BatchNorm computes
 
 $$y = \pm\frac{a}{\sqrt{a^2 + \varepsilon}}, \qquad
 \frac{\mathrm dy}{\mathrm da} = \frac{\varepsilon}{(a^2 + \varepsilon)^{3/2}} .$$
 
-**A sign.** This is a smoothed *sign function*, which the first figure shows at $m = 2$. Over a batch of two, BatchNorm's output shows which image has more of a feature, but never how much more. Where $a \gg \sqrt\varepsilon$ the slope is nearly zero: this is the rank 0 that the algebra predicted. Where the two images happen to agree, $a \approx 0$, the slope is at its largest,
+**A sign.** This is a smoothed *sign function*, which the first figure shows at $m = 2$. Over a batch of two, BatchNorm's output shows which image has more of a feature, but hardly ever how much more. Where $a \gg \sqrt\varepsilon$ the slope is nearly zero: this is the rank 0 that the algebra predicted. Where the two images happen to agree, $a \approx 0$, the slope is at its largest,
 $1/\sqrt\varepsilon = 316$. From layer to layer such slopes multiply and become far larger. One learning rate must serve both kinds of channels: a rate that is small enough for the largest gradient may hardly move the other channels.
 
 To test this explanation, we widen the step of the sign function: $\varepsilon = 0.1$ in place of $10^{-5}$ lowers the largest
@@ -630,11 +630,11 @@ compare("BatchNorm, ε = 0.1 | 2", "BatchNorm | 2").claim(
 
 # %% [markdown]
 r"""
-The prediction is not confirmed: the card's interval begins just below 0.2. Still, the wider step closes most of the gap to LayerNorm. So the sign function is at least part of the cause. We cannot say whether the wider step helps because it evens out the gradients, or because the output now shows *how much* more of a feature an image has.
+The card does not confirm the prediction: its interval begins just below 0.2. Still, the wider step closes most of the gap to LayerNorm. So the sign function is at least part of the cause. We cannot say whether the wider step helps because it evens out the gradients, or because the output now shows *how much* more of a feature an image has.
 
 ## The same batch of two in a CNN
 
-For a channel of $8\times8$ positions BatchNorm pools $m = 2\cdot64 = 128$ values. Its Jacobian has rank 126, and its output does not resemble a sign. GroupNorm, with eight groups of two channels, also pools $2\cdot64 = 128$ values, but they come from one image.
+In the CNN each channel has $8\times8$ positions, so BatchNorm pools $m = 2\cdot64 = 128$ values. Its Jacobian has rank 126, and its output does not resemble a sign. GroupNorm, with eight groups of two channels, also pools $2\cdot64 = 128$ values, but they come from one image.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -671,7 +671,7 @@ count as few. Below we measure this in our CNN.
 
 ## In a language model
 
-In the transformers of [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) BatchNorm does harm. Does it harm ours? We train a small language model (six blocks of width 32, a norm before each sublayer). The runs belong to the *ladder*, the experiment grid that all chapters share: the same recipes at several model sizes. This is the smallest size. A batch has 16 windows of 32 characters, and
+In the transformers of [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) BatchNorm does harm. Does it harm ours? We train a small language model (six blocks of width 32, a norm before each sublayer). The model has the smallest size of the *ladder*, the experiment grid that all chapters share: the same recipes at several model sizes. A batch has 16 windows of 32 characters, and
 BatchNorm pools all their tokens: $m = 16\cdot32 = 512$.
 """
 
@@ -696,7 +696,7 @@ plots.curves(
     ylabel="validation loss (nats per character)",
     reference=ladder.references(rung),
     caption="Validation loss of a language model against learning rate, with LayerNorm and with BatchNorm. "
-    "At the best learning rate the two losses hardly differ. The reference line is the loss of a predictor that only counts how often a character follows the two before it (trigrams). Bigram counts use only the one before it.",
+    "At the best learning rate the two losses hardly differ. The reference line is the loss of a predictor that only counts how often a character follows the two before it (trigrams). Bigram counts use only the previous one.",
     provenance=lab.provenance(*rows.values()),
 ).named("language-model")
 
@@ -758,7 +758,7 @@ exact(max(leak.values()), tolerance=1e-6).claim(
     "01-layer-norm-leaks-nothing",
     "<= 1e-6",
     "With LayerNorm, the output at a position does not depend on later tokens or on the other windows of the batch.",
-    found="With LayerNorm, changing the last token changes earlier logits by at most {mean:.1g}, and changing the other windows changes logits by at most {mean:.1g}.",
+    found="With LayerNorm, changing the last token or the other windows changes no other logit by more than {mean:.1g}.",
     source="Ba, Kiros and Hinton 2016",
 )
 
@@ -778,7 +778,7 @@ Does the model *use* the leak? If it does, its loss on the same windows must be 
 
 # %% [markdown]
 r"""
-The leak brings no net gain. A change in the logits need not be an improvement: a mean over 512 tokens says very little about any one of them. The leak is a defect nevertheless: a loss in training mode cannot be
+The leak brings no net gain (the noise of the batch statistics, which training mode adds, too, is part of this sum). A change in the logits need not be an improvement: a mean over 512 tokens says very little about any one of them. The leak is a defect nevertheless: a loss measured in training mode cannot be
 trusted, and a model left in training mode gives answers that depend on the other requests in the batch.
 
 ### Do batch statistics fluctuate more in text?
@@ -822,8 +822,8 @@ measure_fluctuation(of_batch, -1).claim(
 
 # %% [markdown]
 r"""
-This does not refute Shen et al., who measured a different quantity in different models. The strongest fluctuation is at the *CNN's* last norm, probably because positions of one image resemble each other there. Only there do the 128 values count as far fewer independent values, though
-still as more than two. In the language model, whose windows come from anywhere in the text, the 512 values at the last norm count as no fewer than 512 independent ones.
+This does not refute Shen et al., who measured a different quantity in different models. The strongest fluctuation is at the *CNN's* last norm, probably because positions of one image resemble each other there. Only there do the 128 values count as far fewer, though
+still more than two. In the language model, whose windows come from anywhere in the text, the 512 values at the last norm count as no fewer than 512.
 
 ## PowerNorm, RepBN and PRepBN
 
@@ -835,7 +835,7 @@ Why would one still want batch statistics? In evaluation they cost nothing: Batc
   $\lambda$ falling from 1 to 0.
 
 [Appendix B](B_batch.ipynb#batch-statistics-repaired-and-trained) trains all three on text. In evaluation PRepBN is RepBN: $y = a \odot x + c$ with $a = \gamma/\sqrt{v + \varepsilon} + \eta$ and
-$c = \beta - \gamma \mu / \sqrt{v + \varepsilon}$, and the linear map after it absorbs both: $W y + b = (W\,\mathrm{diag}(a))\,x + (W c + b)$. Train a
+$c = \beta - \gamma \mu / \sqrt{v + \varepsilon}$, and the linear map after it absorbs both: $W y + b = (W\,\mathrm{diag}(a))\,x + (W c + b)$. We train a
 perceptron with PRepBN briefly, and fold the norm:
 """
 
@@ -858,7 +858,7 @@ exact((network(held) - before).abs().max(), tolerance=1e-9).claim(
 
 # %% [markdown]
 r"""
-There is one trap: while $\lambda$ is near 1, the training network is almost a LayerNorm network, but an early validation evaluates a RepBN that training has hardly used yet.
+There is one trap: while $\lambda$ is near 1, the network is trained almost as a LayerNorm network, but an early validation evaluates a RepBN that training has hardly used.
 
 ## Where it goes wrong
 
@@ -953,7 +953,7 @@ this function before, with examples in place of features: it is BatchNorm over a
 
 </details>
 
-**3 (in code, 15 minutes).** Once in your life, write the backward pass of a norm: LayerNorm as an `autograd.Function`. The check compares
+**3 (in code, 15 minutes).** Write the backward pass of LayerNorm as an `autograd.Function`. The check compares
 values *and* gradients with the formula.
 """
 
@@ -1050,8 +1050,8 @@ proof uses only the equal lengths, so RMSNorm has this property, too.
   images (over features and positions) to InstanceNorm. All have the same formula and the same Jacobian, of rank $m - 2$. <!-- 01-one-formula-four-axes 01-group-norm-limits 01-one-jacobian 01-rank-m-minus-two -->
 - **Why do two images break one network and not the other?** Over two values a norm is nearly a sign: it has almost no gradient nearly everywhere, and a huge gradient at the step. A larger $\varepsilon$
   widens the step, and most of the lost accuracy came back. In our CNN each mean is taken over 128 values, which at the last norm count as far fewer independent ones, and BatchNorm did not fail there. But a CNN differs from a perceptron in more ways than
-this, and whether such correlated values explain why Wu and He's ResNet-50 suffers is open. <!-- 01-bn-fails-at-batch-2 01-gradient-dies-at-two 01-wide-eps-repairs-batch-2 01-bn-wins-in-a-cnn-at-batch-2 01-text-fluctuates-after-training -->
-- **Which norm should a language model use?** LayerNorm, but not because of the loss: with tuned learning rates BatchNorm's loss comes close. But in training BatchNorm makes tokens depend on the future
+this. Whether such values explain why Wu and He's ResNet-50 suffers is open. <!-- 01-bn-fails-at-batch-2 01-gradient-dies-at-two 01-wide-eps-repairs-batch-2 01-bn-wins-in-a-cnn-at-batch-2 01-text-fluctuates-after-training -->
+- **Which norm should a language model use?** LayerNorm, but not because of the loss: with tuned learning rates BatchNorm's loss comes close. In training, however, BatchNorm makes tokens depend on the future
   and on other examples, and it needs masks and a second mode. LayerNorm's output depends on one token
   only. <!-- 01-lm-layer-beats-batch 01-batch-norm-leaks-the-future 01-layer-norm-leaks-nothing -->
 - LayerNorm is a projection that removes the mean, followed by a rescaling onto a sphere. It is nonlinear enough for XOR. BatchNorm in evaluation is affine, and can be folded into the next layer. <!-- 01-xor-by-layer-norm 01-folded-network-is-equal -->
@@ -1059,7 +1059,7 @@ this, and whether such correlated values explain why Wu and He's ResNet-50 suffe
 ## To carry away
 
 - **Equation.** $y = \gamma\,(x - \mu)/\sqrt{\sigma^2 + \varepsilon} + \beta$. BatchNorm takes $\mu$ and $\sigma^2$ of a channel over examples (and positions), and LayerNorm takes those of a token over its channels.
-- **Use.** Use BatchNorm if many values that do not resemble each other share a mean, as in large batches of images. Use LayerNorm if few values would share a mean, if examples must not depend on each other, or if a token must not depend on later ones.
+- **Use.** Use BatchNorm if many values that do not resemble each other share a mean, as in large batches of images. Use LayerNorm if few values would share BatchNorm's mean, if examples must not depend on each other, or if a token must not depend on later ones.
 - **Cost.** BatchNorm has two modes and running statistics, and depends on the other examples. LayerNorm gives up the size of a token.
 
 | you see | cause | try |

@@ -11,15 +11,15 @@ r"""
 # Pre-Norm and Post-Norm
 
 **Question.** Post-Norm normalizes a token's vector $x$ after each sublayer $f$: $x \leftarrow N(x + f(x))$. Pre-Norm normalizes only what $f$ reads: $x \leftarrow x + f(N(x))$. Without *warm-up*, a slow increase in the learning rate,
-Post-Norm may learn almost nothing ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)). Yet careful studies find its result *better*.
-Why does one norm's place decide whether a transformer survives its first hundred steps, and what is it worth afterwards?
+Post-Norm may learn almost nothing ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)). Yet careful studies find Post-Norm's result *better*.
+Why does one norm's place decide whether a transformer survives its first hundred steps, and what is that place worth afterwards?
 
 <details><summary>In short (contains spoilers)</summary>
 
-- Use Pre-Norm unless there is a reason against it. It learns without warm-up, even at learning rates far above its best one. At one such rate, most of our Post-Norm runs get stuck without warm-up, and none does with a long enough one. At a higher rate, warm-up does not help.
-- The cause: in the first steps all models learn the letter frequencies by adding one vector, the same for every token, to the *stream* (the vector that each token carries through the model). Pre-Norm adds it to each token's own content. Post-Norm also divides the sum by its size after every sublayer, and at a high learning rate little of the content is left.
-- A Post-Norm model that is *given* the letter frequencies keeps the content and reaches a lower loss. In longer training, many of these runs get stuck anyway.
-- At its best learning rate, Post-Norm is not better either. At six blocks the losses of the two are, so far, within 0.02 nats of each other, and at 24 blocks Post-Norm's is higher.
+- Use Pre-Norm unless there is a reason against it. It learns without warm-up, even at learning rates far above its best one. At one such rate, most of our Post-Norm runs without warm-up get *stuck*: they learn only how frequent each letter is. None does with enough warm-up. At a higher rate, warm-up does not help.
+- One cause: in the first steps all models learn the letter frequencies by adding one vector, the same for every token, to the *stream* (the vector that each token carries through the model). Pre-Norm adds it to each token's own content. Post-Norm also divides the sum by its size after every sublayer, and at a high learning rate little of the content is left.
+- A Post-Norm model that is *given* the letter frequencies keeps the content and reaches a lower loss. In longer training, many such models get stuck anyway.
+- At its best learning rate, Post-Norm is not better either. With six blocks the two losses are, so far, within 0.02 nats of each other, and with 24 blocks Post-Norm's is higher.
 - In the <a href="#figure-two-blocks">explorer</a> you can click norms into a block yourself.
 
 </details>
@@ -131,7 +131,7 @@ One example runs through the chapter. A token $x = (1, 1, -1, -1)$ has mean 0 an
 $c = (1, -1, 1, -1)$, a vector at right angles to it. The sum is $(2, 0, 0, -2)$, with variance 2. Pre-Norm keeps the sum.
 Post-Norm divides it by $\sqrt2$: the write *and* the old token are both smaller now.
 
-*By hand.* The next sublayer writes $c$ again. What are the two streams now, and how many degrees are left between each stream and $c$?
+*By hand.* The next sublayer writes $c$ again. What are the two streams now, and what is the angle between each stream and $c$?
 
 <details><summary>Answer</summary>
 
@@ -274,7 +274,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-With random weights, Post-Norm's stream keeps its size and forgets the embedding. Pre-Norm's stream grows, and it turns away from the embedding more slowly.
+With random weights, Post-Norm's stream keeps its size and forgets the embedding. Pre-Norm's stream grows, and turns away from the embedding more slowly.
 
 ## Derivation
 
@@ -291,14 +291,14 @@ its part along $\hat x$ is removed, since a longer vector is divided by a larger
 
 Multiply out the $S$ factors $J_N(I + J_f)$: each sublayer is either traversed or skipped, so there are
 $2^S$ paths. On the path that skips them all, the **identity path**, only the norms act on the gradient. If each divides it by $r = \sqrt2$, twelve sublayers leave $2^{-6}$ of it, and $S$ sublayers leave $2^{-S/2}$. That is the usual explanation of
-why Post-Norm is hard to train, and it considers only this one path: $I + J_f$ may grow as much as $J_N$ shrinks.
+why Post-Norm is hard to train, but it considers only this path: $I + J_f$ may enlarge the gradient as much as $J_N$ shrinks it.
 
 Take a ReLU layer without biases. It has $f(x) = J_f\,x$: the matrix that computes its write also turns a small change in $x$ into the change in the write. Suppose that its write is as long as the stream and at right angles to it, so that the variance doubles.
 Then $J_f$ also turns a typical small change $\delta$ into a change of about the same length that is *unrelated* to $\delta$. The squared lengths of unrelated vectors add up, so $\delta + J_f\delta$ is $\sqrt2$ times as long as $\delta$.
 $J_N$ divides by $\sqrt2$, and **the two factors cancel**.
 
 They do *not* cancel when the write of $f$ is long and hardly depends on small changes in its input. The simplest such write is a constant:
-it is the same for every token, $J_f = 0$, and only the identity is left. In a second case a sublayer writes a different vector for each token, but small changes hardly alter what it writes.
+it is the same for every token, $J_f = 0$, and only the identity is left. In a second case the write differs between tokens, but small changes in the input hardly alter it.
 
 ### A constant write, twelve times
 
@@ -377,7 +377,7 @@ By the **identity path** of a Post-Norm model we also mean a number, the product
 ### Post-Norm without warm-up
 
 **What we did.** We trained three kinds of model with the same ten seeds: Post-Norm without warm-up, Post-Norm with 60 steps of warm-up, and Pre-Norm without warm-up.
-Each model has six blocks of width 32, LayerNorm and Xavier's initialization with gain ½. We train for only 150 steps of Adam, because Post-Norm's trouble begins early. We chose the learning rate $0.025$ because Post-Norm fails at it. After any warm-up it falls linearly.
+Each model has six blocks of width 32, LayerNorm and Xavier's initialization with gain ½. We trained for only 150 steps of Adam, because Post-Norm's trouble begins early. We chose the learning rate $0.025$ because Post-Norm fails at it. After any warm-up the rate falls linearly.
 """
 
 
@@ -403,7 +403,7 @@ stuck = {arm: part.count(is_stuck) for arm, part in arms.items()}
 
 # %% [markdown]
 r"""
-**What came out.** This reproduces the published failure at one learning rate, one initialization and one size (see the chapter's first figure).
+**What came out.** Our runs reproduce the published failure at one learning rate, one initialization and one size (first figure).
 
 ### What is it stuck in?
 
@@ -477,7 +477,7 @@ r"""
 **What came out.** By step 20, in most runs of Post-Norm without warm-up, all tokens are nearly the same vector, so the model gives the same answer at every position.
 With warm-up, and under Pre-Norm, the median token share dips and recovers. In *most* stuck runs, but not in all, the tokens have merged. (The table's entries are medians over the runs, and $r$ is averaged over tokens.)
 
-What makes the tokens disappear? There are four suspects.
+Why does Post-Norm fail? There are four suspects.
 
 ### Suspect 1: gradients that vanish from the start
 
@@ -506,7 +506,7 @@ arms["Post-Norm"].measure(first_over_last, at=0).claim(
 
 # %% [markdown]
 r"""
-**Cleared, at step 0,** under both placements. With half of Xavier's gain the writes are small, so $r$ is near 1. The estimate $2^{-S/2}$ assumes writes as large as the stream.
+**Cleared, at step 0.** With half of Xavier's gain the writes are small, so $r$ is near 1. The estimate $2^{-S/2}$ assumes writes as large as the stream.
 
 ### Suspect 2: a floor that only Pre-Norm has
 
@@ -723,7 +723,7 @@ r"""
 gradient as the last. So at step 20 $I + J_f$ compensates for the factor of $J_N$, as long as writes depend on
 their tokens.
 
-Do the given frequencies still help at the end of training? **What we did:** train each kind with twenty new seeds, and ten of these also at a lower learning rate and with four times as many steps.
+Do the given frequencies still help at the end of training? **What we did:** train each kind with twenty new seeds, and with ten of these also at a lower learning rate or for four times as many steps.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -762,7 +762,7 @@ r"""
 **The constant also causes the plateau, but not alone.** If Post-Norm is given the frequencies, almost none of the twenty new short runs is stuck. Does a model that already knows the frequencies merely have less to learn? No: Pre-Norm gains practically nothing from them
 (the card's control).
 
-But half of the longer runs, whose learning rate stays high for longer, get stuck although they were given the frequencies. So do a few of the thirty short runs at that rate (ten earlier ones and the twenty new ones), which the next table lists:
+But half of the longer runs, whose learning rate stays high for longer, get stuck although they were given the frequencies. So do a few of the thirty short runs at the high rate (ten earlier ones and the twenty new ones), which the next table lists:
 """
 
 # %%
@@ -780,7 +780,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-In most of these short runs the tokens remain distinct up to the last measured step. But their norms have divided by as much as plain Post-Norm's, and the gradient of their first block has nearly vanished: by step 140 $I + J_f$ no longer compensates.
+In most of these stuck runs the tokens remain distinct up to the last measured step. But their norms have divided by as much as plain Post-Norm's, and the gradient of their first block has nearly vanished: by step 140 $I + J_f$ no longer compensates.
 That fits the second case of [Two Jacobians](02_pre_and_post_norm.ipynb#two-jacobians), long writes that differ between tokens and still depend little on small changes in the input. We did not measure $J_f$.
 
 Can this be seen earlier? **What we did:** for the twenty new short runs that were given the frequencies, correlate the identity path and the token share at step 20 with the final loss.
@@ -828,7 +828,7 @@ have a standard deviation of only $\tfrac12\sqrt{2/64} \approx 0.09$, and larger
 
 ### What warm-up does
 
-Would a few steps of warm-up suffice? And
+Would a few steps of warm-up suffice, and
 would a low learning rate make warm-up unnecessary?
 """
 
@@ -859,10 +859,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-**What came out.** With 20 steps of warm-up half of the runs are still stuck. At the low learning rate no run is stuck, even without warm-up. Even with the full warm-up the token share dips, so warm-up
-does not prevent the dip; it makes recovery possible.
+**What came out.** With 20 steps of warm-up half of the runs are still stuck. At the low learning rate no run is stuck, even without warm-up. With the full warm-up the token share still dips, but it recovers.
 
-<details><summary>Why does the dip do no harm there?</summary>
+<details><summary>Why does the dip do no harm with warm-up?</summary>
 
 With 60 steps of warm-up the first 20 steps add up to $(1 + 2 + \dots + 20)/60 = 3.5$ full steps, instead of about 19. At step 20 the norms of these runs have divided by far less ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)).
 
@@ -903,8 +902,8 @@ that all chapters share: recipes trained on the same text, at several model size
 
 <details><summary>Models and training</summary>
 
-The ladder's *rungs* are its sizes and their variants. Size S has our six blocks of width 32, and size M six blocks of width 64. Both are trained on 20 characters per parameter. The variants D and D24 have the width and the text of size S, but twelve and 24 blocks.
-All use RMSNorm, SwiGLU, warm-up over a tenth of the steps, gradients clipped at 1, and, unless we say otherwise, Megatron's initialization (all weights small, and those that write to the stream smaller still).
+The ladder's *rungs* are its sizes and their variants. Size S has our six blocks of width 32, and size M six blocks of width 64. Both are trained on 20 characters per parameter. The variants D and D24 have the width and the text of size S, but twelve and 24 blocks, and so fewer characters per parameter; C is size S on program code.
+All use RMSNorm (chapter 03), SwiGLU, warm-up over a tenth of the steps, gradients clipped at 1, and, unless we say otherwise, Megatron's initialization (all weights small, and those that write to the stream smaller still).
 
 </details>
 
@@ -971,7 +970,7 @@ show_explorer(
 # %% [markdown]
 r"""
 **What came out.** At the second highest learning rate warm-up is not enough for Post-Norm. In translation [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) found
-the same, and that a smaller initialization was the cure. Whether Post-Norm needs warm-up depends on the recipe, the initialization and the learning rate.
+the same, and that a smaller initialization was the cure. So whether warm-up is enough depends on the initialization and the learning rate.
 
 ### Each at its own rate
 
@@ -1001,7 +1000,7 @@ post_over_pre.claim(
 r"""
 **What came out.** So far, the difference between the losses is within the margin of 0.02 nats. The result is preliminary, because some planned runs do not exist yet. In the smaller models Post-Norm's loss is a little higher.
 
-**Limits.** The reports that Post-Norm is better concern translation and deeper stacks. A tie here does not refute them. And Pre-Norm's advantage is at learning rates above the best one, as the figure of five rates shows.
+**Limits.** The reports that Post-Norm is better concern translation and deeper stacks. A tie here does not refute them. In our models Pre-Norm's advantage is at learning rates above the best one, as the figure of five rates shows.
 
 Is it still a tie in deeper models? The identity path is a product over all sublayers, so depth should matter more than width.
 """
@@ -1082,7 +1081,7 @@ r"""
 
 ### Seven answers
 
-Many recipes try to have both a highway and late blocks that matter. The seven answers below Post-Norm and Pre-Norm each move, add or weight a norm or a skip. LNS, in the last row, leaves norms and skips as they are and only scales the output of Pre-Norm's norms.
+Many recipes try to have both a highway and late blocks that matter. In the table, seven answers follow Post-Norm and Pre-Norm: each moves, adds or weights a norm or a skip. LNS, in the last row, only scales the output of Pre-Norm's norms.
 
 | answer | equation | norm on the stream? |
 | --- | --- | --- |
@@ -1174,12 +1173,12 @@ A [separate page](placements.md) lists which models use which answer, and what t
 Most wrong blocks still train, so a loss curve seldom reveals them. Compare the code with the equation instead.
 
 **Text says Post, code does Pre.** The Annotated Transformer ([Huang et al., 2022](https://nlp.seas.harvard.edu/annotated-transformer/)) describes Post-Norm but
-normalizes the *input* of each sublayer ([this line](https://github.com/harvardnlp/annotated-transformer/blob/debc9fd747bb2123160a98046ad1c2d4da44a567/the_annotated_transformer.py#L357)). It is a good Pre-Norm model, and a trap for anybody who cites it as the original.
+normalizes the *input* of each sublayer ([this line](https://github.com/harvardnlp/annotated-transformer/blob/debc9fd747bb2123160a98046ad1c2d4da44a567/the_annotated_transformer.py#L357)). Its code is a good Pre-Norm model, and a trap for anybody who cites it as the original.
 
 **The skip carries the norm.** With one variable too few, the block computes $x \leftarrow N(x) + f(N(x))$. With $y = N(x)$ this is $y \leftarrow N(y + f(y))$: it *is* Post-Norm, with a norm on the embedding. In the figure of
 five rates its line, "normalized skip", coincides with Post-Norm's. Megatron-LM offers it as an option ([`apply_residual_connection_post_layernorm`](https://github.com/NVIDIA/Megatron-LM/blob/d98e8a64ddf34856e74b24714e3bedb2f5a39553/megatron/core/transformer/transformer_config.py#L198)), so a port must copy the setting as well as the weights.
 
-**The final norm is missing.** When a Post-Norm model is switched to Pre-Norm, the last norm is easily forgotten:
+**The final norm is missing.** When a Post-Norm model is switched to Pre-Norm, the final norm is easily forgotten:
 [NeMo added it later](https://github.com/NVIDIA-NeMo/Speech/pull/2197). A test needs no training: triple the output of the last Pre-Norm block. If a norm follows, no logit changes. (In Post-Norm that norm is inside the last block, so triple the sum before it instead.)
 
 *A bug to find.* A model runs `h = norm(x); x = h + f(h)` twelve times, and its head reads `norm(x)`. The author calls it Pre-Norm. What is it, and which single test shows that?
@@ -1234,7 +1233,7 @@ exact(change_when_tripled(None), tolerance=1e-3).claim(
 r"""
 ## How we know
 
-**Which runs count as stuck?** We call the threshold, a tenth of a nat, the *cut*. It is our choice. Cuts of half and twice this size give the same picture:
+**Which runs count as stuck?** The threshold (the *cut*) of a tenth of a nat is our choice. Cuts of half and twice this size give the same picture:
 """
 
 
@@ -1255,7 +1254,7 @@ plots.table([{"runs": arm, **count_stuck(arms[arm])} for arm in trio])
 
 # %% [markdown]
 r"""
-**Is the cause the division, or the constant?** By step 20 the norms divide the stream by less in the runs that were given the frequencies (the table's first row) than in plain Post-Norm (third row). So we compare the first row with plain Post-Norm at the first measured step at which its norms divide by at least as much (second row). In the first row the gradient reaches the first block, and in the second row hardly any of it does. So the division alone does not explain the difference.
+**Is the cause the division, or the constant?** By step 20 the norms divide the stream by less in the runs that were given the frequencies (first row of the next table) than in plain Post-Norm (third row). So we compare the first row with plain Post-Norm at the first measured step at which its norms divide by at least as much (second row). In the first row the gradient reaches the first block, and in the second it hardly does. So the division alone does not explain the difference.
 """
 
 # %%
@@ -1279,7 +1278,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Does the result of the intervention depend on the threshold, the seeds or the setting?** The number of stuck runs depends on them. Each cell counts plain Post-Norm first, and then the runs that were given the frequencies. The rank test (Mann–Whitney, on the final losses of the two kinds) needs no threshold: in every row the two kinds differ.
+**Does the result of the intervention depend on the threshold, the seeds or the setting?** The number of stuck runs depends on all three. Each cell of the next table counts plain Post-Norm first, and then the runs that were given the frequencies. The rank test (Mann–Whitney, on the final losses of the two kinds) needs no threshold: in every row the two kinds differ.
 """
 
 
@@ -1353,7 +1352,7 @@ plots.table(
 r"""
 **Twelve blocks: does a learning rate at which no seed learns count?** One grid step above Post-Norm's best learning rate every seed stayed at the loss of the unigram baseline. If the tuning uses that loss, the interval excludes zero. If not, it excludes zero only just, and the verdict is weak. The card leaves this loss out, a choice that we made after seeing the result ([appendix E](E_hybridnorm.ipynb#table-5-depth)).
 
-**Which blocks are late?** With or without the last block, leaving out a block of the second half costs Post-Norm more. Averaged over all blocks it costs Post-Norm a little less at S and M, and a little more in the deeper variants. The table's entries are Post-Norm's cost minus Pre-Norm's, in nats.
+**Which blocks are late?** With or without the last block, leaving out a block of the second half costs Post-Norm more. Averaged over all blocks, leaving one out costs Post-Norm a little less at S and M, and a little more in the deeper variants. The table's entries are Post-Norm's cost minus Pre-Norm's, in nats.
 """
 
 
@@ -1471,15 +1470,15 @@ Adam divides by the size of the gradient. What can clipping change, then?
 
 ## What you now know
 
-- **How can the place of one norm decide?** Every model first writes the letter frequencies into all tokens. Pre-Norm adds them next to the tokens' content, and Post-Norm divides that content, too. At a high learning rate the tokens of most Post-Norm runs without warm-up merge, and little of the gradient that could separate them reaches the first block.
+- **Why does the place of one norm matter?** Every model first writes the letter frequencies into all tokens. Pre-Norm adds them next to the tokens' content, and Post-Norm divides that content, too. At a high learning rate the tokens of most Post-Norm runs without warm-up merge, and little of the gradient that could separate them reaches the first block.
   <!-- 02-post-norm-merges-its-tokens 02-a-constant-write-halves-the-angle 02-a-constant-write-leaves-pre-norm-its-token -->
 - **Given the frequencies, tokens stay distinct in nearly all short runs, and the loss is lower**, at each of two learning rates and, at the higher one, of two lengths. They are not a complete cure: many of the longer runs are stuck. And at the lower learning rate they help although the tokens of most runs stay distinct even without them.
   <!-- 02-a-given-constant-keeps-tokens-apart 02-a-given-constant-prevents-the-plateau -->
-- **Merged tokens are not the whole explanation.** Among short runs at the high learning rate that were given the frequencies, those whose norms have divided more by step 20 reach a higher loss, although the tokens are still distinct then. In longer runs we did not see this at step 20, and we did not try changing the division alone.
+- **Merged tokens are not the whole explanation.** Among short runs at the high learning rate that were given the frequencies, those whose norms have divided more by step 20 reach a higher loss, although the tokens are still distinct then. In longer runs we did not see this at step 20, and we did not change the division alone.
   <!-- 02-the-path-foretells-the-end -->
 - **Step 0 shows no difference** with 6 blocks: neither vanishing gradients nor a large last gradient nor a first step that is too long distinguishes the two placements. And Pre-Norm's gradient has no lower bound.
   <!-- 02-step-zero-shows-nothing 02-last-gradients-begin-alike 02-first-steps-go-equally-far 02-pre-gradient-has-no-floor -->
-- With warm-up, tokens become alike, too, but they separate again. At a low learning rate Post-Norm needs no warm-up here, and at a learning rate that is too high, warm-up is not enough.
+- With warm-up, tokens also become more alike, but they separate again. At a low learning rate Post-Norm needs no warm-up here, and at a learning rate that is too high, warm-up is not enough.
   <!-- 02-post-needs-warm-up 02-warm-up-is-not-always-enough -->
 - **What is the place worth?** With each learning rate tuned, a preliminary evaluation finds the losses within 0.02 nats of each other with 6 blocks. At the one width and on the one text that we tried, Post-Norm's loss is higher with 12 blocks (a weak verdict) and with 24. Pre-Norm tolerates learning rates above its best one. Post-Norm relies more on its late blocks, and less on its early ones.
   <!-- 02-each-at-its-own-rate-they-tie 02-post-behind-at-twelve-blocks 02-late-pre-blocks-are-cheaper-to-remove 02-warm-up-is-not-always-enough -->

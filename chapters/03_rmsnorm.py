@@ -10,15 +10,15 @@
 r"""
 # RMSNorm
 
-**Question.** LayerNorm subtracts a token's mean and divides by its standard deviation. [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) and Llama
-only divide, by the root mean square. Add 10 to every channel: LayerNorm's output stays the same, RMSNorm's changes.
-Yet in bfloat16, LayerNorm with a common variance formula fails. What does subtracting the mean do, and when may a norm skip it?
+**Question.** LayerNorm subtracts a token's mean and divides by its standard deviation. Llama's RMSNorm ([Zhang and Sennrich, 2019](https://arxiv.org/abs/1910.07467))
+only divides, by the root mean square. Add 10 to every channel: LayerNorm's output stays the same, RMSNorm's changes.
+Yet in bfloat16, LayerNorm with a common variance formula can fail. What does subtracting the mean do, and when may a norm skip it?
 
 <details><summary>In short (contains spoilers)</summary>
 
-- In a token of $d$ channels, the mean is one direction out of $d$. Under Pre-Norm, a LayerNorm model without shifts *is* an RMSNorm model with
+- In a token of $d$ channels, subtracting the mean deletes one direction out of $d$. Under Pre-Norm, a LayerNorm model without shifts *is* an RMSNorm model with
   different weights.
-- The means of ordinary tokens are small, so there is little to subtract: at our smallest size, the two norms reach the same loss, within our margin. Where tokens consist mostly of
+- The means of ordinary tokens are small, so there is little to subtract. At our smallest size, the two norms reach the same loss, within our margin. Where tokens consist mostly of
   their mean, RMSNorm needs a larger learning rate, and its loss is still higher.
 - On such tokens, a textbook formula for the variance fails in bfloat16: it subtracts one large rounded number from another. On ordinary tokens, it does no harm.
 
@@ -86,7 +86,7 @@ r"""
 
 Take the two tokens of the picture, $a = (3, 1, -1, 5)$ and $b = (1, 3, 5, -1)$. The mean of $a$ is $\mu = 2$, its variance is
 $\sigma^2 = (1 + 1 + 9 + 9)/4 = 5$, and LayerNorm's output is $(a - 2)/\sqrt5$. The mean of the *squares* of $a$ is
-$(9 + 1 + 1 + 25)/4 = 9$, so its **root mean square** is 3. RMSNorm's output is simply $a/3$:
+$(9 + 1 + 1 + 25)/4 = 9$, so its **root mean square** is 3. RMSNorm's output is $a/3$:
 
 $$\mathrm{RMSNorm}(x) = g \odot \frac{x}{\mathrm{RMS}(x)}, \qquad
 \mathrm{RMS}(x) = \sqrt{\tfrac1d\textstyle\sum_i x_i^2}.$$
@@ -95,7 +95,7 @@ RMSNorm subtracts no mean and usually adds no shift. Each channel keeps a learne
 
 The three numbers are related: $9 = 2^2 + 5$. In general, $\mathrm{RMS}^2 = \mu^2 + \sigma^2$:
 this is Pythagoras' theorem in the picture above. Divide all lengths by $\sqrt d$. Then the arrow's length is the RMS, its shadow on the line $\mathbf 1 = (1, 1, 1, 1)$
-is the mean, and its distance from the line is the standard deviation. If we add 10, only the shadow grows:
+is the mean, and its distance from the line is the standard deviation. If we add 10 to every channel, the shadow grows, but this distance does not:
 """
 
 # %%
@@ -121,8 +121,8 @@ $\mathbf 1$ and nothing else. So LayerNorm is RMSNorm after a projection,
 
 $$\mathrm{LN}(x) = \mathrm{RMSNorm}(Px),$$
 
-leaving gain and shift aside. Without $P$, one invariance is lost. Both norms are invariant to the *length* of a token. Only LayerNorm
-is also invariant to the token's component along $\mathbf 1$.
+leaving gain and shift aside. Both norms are invariant to the *length* of a token. LayerNorm has
+a second invariance: to the token's component along $\mathbf 1$.
 """
 
 # %%
@@ -205,7 +205,7 @@ assert check.rms_norm(solved_rms_norm).ok
 
 # %% [markdown]
 r"""
-This is the function that all models with RMSNorm in this book use:
+All models with RMSNorm in this book use this function:
 """
 
 # %%
@@ -213,8 +213,8 @@ show(rms_norm)
 
 # %% [markdown]
 r"""
-The backward pass, too, is one step shorter than LayerNorm's. We leave out the gains: here $g$ is the gradient of the loss with respect to the output $y$. RMSNorm removes from $g$ the part along $y$, since a longer $x$ changes nothing.
-LayerNorm also removes the mean of $g$.
+The backward pass, too, is one step shorter than LayerNorm's. We leave out the gains, and write $g$ for the gradient of the loss with respect to the output $y$. RMSNorm's backward pass removes from $g$ the part along $y$, since a longer $x$ gives the same $y$.
+LayerNorm's also removes the mean of $g$.
 """
 
 
@@ -242,8 +242,8 @@ for norm, subtract_mean in ((rms_norm, False), (layer_norm, True)):
 r"""
 ### Pre-Norm models do not need the mean
 
-[Jiang et al. (2023)](https://arxiv.org/abs/2305.14858) noticed something stronger than an approximation. In a
-Pre-Norm model, *everything* that reads the stream reads it through a norm. If all of these norms are LayerNorms, the stream's
+[Jiang et al. (2023)](https://arxiv.org/abs/2305.14858) noticed that a Pre-Norm model loses nothing at all without the subtraction. In such a
+model, *everything* that reads the stream reads it through a norm. If all of these norms are LayerNorms, the stream's
 component along $\mathbf 1$ is written, carried and never read. So it can be removed at the source: subtract the mean over
 channels from each embedding, and from each column of each matrix that writes to the stream. The stream is now always $Px$
 instead of $x$. RMSNorm of the new stream is LayerNorm of the old one, and the model computes the same function. Under Post-Norm this fails: the skip carries the output of a norm, to which the gain gives a mean again.
@@ -290,11 +290,11 @@ shares the embedding's weights must keep a copy from before the centring.
 
 </details>
 
-So under Pre-Norm, no function is lost without the subtraction. What does RMSNorm save?
+What, then, does RMSNorm save?
 
 Of the seven operations on each value (sum, subtraction, square, sum of squares, division, gain, shift), RMSNorm saves three: the sum, the subtraction and the shift. Compared with the work of a large model's matrices, that is negligible. The cost of a norm
 is memory traffic: it reads a row and writes a row. A fused kernel, one GPU program for the whole norm, keeps the row on the chip between its passes, whichever
-formula it computes, so both formulas are equally fast. An RMSNorm without a fused kernel may even be *slower* than a LayerNorm with one.
+formula it computes, so both formulas are about equally fast. An RMSNorm without a fused kernel may even be *slower* than a LayerNorm with one.
 **Speed is a property of a kernel, not of a formula.** Chapter 09 measures kernels.
 """
 
@@ -364,7 +364,7 @@ plots.dots(
     },
     xlabel="test loss minus LayerNorm's mean (nats)",
     threshold={"−0.009": -0.009, "LayerNorm": 0.0, "+0.009": 0.009},
-    caption="Test losses of the smallest models, with RMSNorm and without norms, minus LayerNorm's mean test loss. Differences between the two outer lines count as zero. "
+    caption="Test losses of the smallest models, with RMSNorm and without norms, minus LayerNorm's mean test loss. A mean difference between the two outer lines counts as zero. "
     "Even without norms, the tuned model's loss comes close to LayerNorm's.",
     provenance=lab.provenance(found.where(arm=["pre", "pre, layer", "none"], stage="final")),
 ).named("five-seeds")
@@ -412,12 +412,14 @@ shares["rms"].claim(
     "03-token-mean-is-small-rms",
     "< 0.05",
     "In language models, the mean over channels accounts for hardly any of a hidden vector's squared length.",
-    found="The mean over channels accounts for {mean:.1%} of the stream's squared length in language models with RMSNorm, and for {layer:.1%} with LayerNorm. A random "
-    "direction would account for {random:.1%}.",
+    found="In models of width {dim}, after {steps} steps, the mean over channels accounts for {mean:.1%} of the stream's squared length with RMSNorm, and for {layer:.1%} with "
+    "LayerNorm. A random direction would account for {random:.1%}.",
     source="Gupta et al. 2024, arXiv 2409.12951",
     beside={
         "layer": shares["layer"],
         "random": 1 / sizes.dim,
+        "dim": sizes.dim,
+        "steps": sizes.steps,
         "second value": "size S after 3,200 steps: the last column of the table by learning rate below",
     },
 )
@@ -426,14 +428,14 @@ shares["rms"].claim(
 r"""
 So **there is hardly anything to subtract**, as [Gupta et al. (2024)](https://arxiv.org/abs/2409.12951) found in large
 models. With RMSNorm, the share is about that of chance, $1/32$ at this width. With LayerNorm, the share is even
-smaller. In the backward pass, LayerNorm subtracts the gradient's mean, so the matrices that write to the stream get no gradient along $\mathbf 1$.
+smaller. That fits LayerNorm's backward pass, which subtracts the gradient's mean: the matrices that write to the stream get no gradient along $\mathbf 1$.
 
 ### When the mean is large
 
 The means of trained tokens are small, so we enlarge them: we add an *offset* of 10 to every channel of every embedding, in the six-block model of size S. Embeddings start with an RMS of 1. So a token's RMS is now
 about 10, nearly all of it mean, and the differences between tokens are ten times smaller when they reach the matrices. Matrices ten times as large would compensate for
-that. But Adam moves a weight by about one learning rate per step, however small the gradient is. So making them ten times as
-large takes ten times as many steps, or ten times the learning rate.
+that. But Adam moves a weight by about one learning rate per step, however small the gradient is. So enlarging the
+matrices tenfold takes ten times as many steps, or ten times the learning rate.
 """
 
 # %%
@@ -447,7 +449,7 @@ plain_rate, its_rate = next(iter(of_plain.where(stage="first").by("lr"))), tunin
 
 # %% [markdown]
 r"""
-With the offset, the best learning rate is higher than without it. We train both models at these two learning rates and at those in between,
+With the offset, the best learning rate is higher. We train both models at the two best learning rates and at those in between,
 so that only the offset differs:
 """
 
@@ -559,7 +561,7 @@ plots.by_depth(
     xlabel="block (0: the embedding)",
     start=0,
     logy=True,
-    caption=f"RMS of the stream's mean, and of the rest (the stream minus its mean), by block. How much of the offset's mean is removed depends on the learning rate. The rest is shown at learning rate {its_rate:g}, "
+    caption=f"RMS of the stream's mean, and of the rest (the stream minus its mean), by block. How much of the mean the blocks remove depends on the learning rate. The rest is shown at learning rate {its_rate:g}, "
     "with and without the offset. It grows in both models, but far less with the offset.",
     provenance=lab.provenance(final, without.where(lr=its_rate)),
 ).named("offset-by-block")
@@ -589,10 +591,10 @@ kept[its_rate].tuned().claim(
 
 # %% [markdown]
 r"""
-At the learning rate that is best without the offset, the first blocks do remove most of the mean. At the rate that is best with it, they
-remove hardly any of it. Do they *outgrow* the mean instead?
-At the end of the stream, the rest is larger than the mean. But any stream grows with the learning rate. To isolate the effect of the
-offset, we compare with a model without it at the same learning rate:
+At the learning rate that is best without the offset, the first blocks do remove most of the mean. At the rate that is best with the offset, they
+remove hardly any. Does the rest *outgrow* the mean instead?
+At the end of the stream, it is larger than the mean. But any stream is larger at a higher learning rate. To isolate the offset's
+effect, we compare models with and without it at the same learning rate:
 """
 
 # %%
@@ -631,7 +633,7 @@ combine(max, *(rest_at[rate] / stream_at[rate] for rate in between)).claim(
 # %% [markdown]
 r"""
 **The rest of the stream does outgrow the mean, but not because of the offset.** It grows without the offset, too, and at the same learning rate it ends larger there. **How much of
-the mean the blocks subtract depends on the learning rate.** Real embeddings have no constant of 10. The experiment shows the failure from which LayerNorm's subtraction
+the mean the blocks subtract depends on the learning rate.** Real embeddings have no such offset, but the experiment shows the failure from which LayerNorm's subtraction
 protects a model.
 
 *By hand.* A probe reports an RMS of 13 and a mean of 12 for a token. What is the mean's share of its energy? And how many times smaller are differences between tokens after RMSNorm than after LayerNorm?
@@ -645,15 +647,15 @@ The share is $12^2/13^2 = 144/169$. The standard deviation is $\sqrt{169 - 144} 
 ## Limited precision: bfloat16, float16, FP8
 
 Now we write the same numbers with fewer digits. bfloat16 keeps 8
-significant bits: 7 that it stores, and a leading 1 that it need not store. That is 2.4 decimal digits: between 1 and 2 its numbers are $2^{-7}$ apart,
-between 512 and 1024 they are 4 apart, and up to 2048 they are 8 apart. float16 keeps 11 bits, and float32 keeps 24. The two kinds of FP8 keep
+significant bits: 7 that it stores, and a leading 1 that it need not store. That is 2.4 decimal digits. Between 1 and 2, its numbers are $2^{-7}$ apart,
+between 512 and 1024 they are 4 apart, and between 1024 and 2048 they are 8 apart. float16 keeps 11 bits, and float32 keeps 24. The two kinds of FP8 keep
 4 and 3 bits: E4M3 stores three of them, and E5M2 stores two ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)).
 
 Take $a + 30 = (33, 31, 29, 35)$. Its mean is 32, and its variance is still 5. Many kernels and textbooks compute the variance in
 one pass over the data, as $\frac1d\sum x_i^2 - \mu^2$, not in two: first $\mu$, then $\frac1d\sum (x_i - \mu)^2$. The mean square is 1029, the squared mean is 1024, and
 the difference is 5. In bfloat16, the neighbours of 1029 are 1024 and 1032. So a rounded mean square is one of these two, and
 the computed variance is 0 or 8, never 5. The number 1029 itself would round to 1032, but every square is
-rounded, too, before the squares are summed: 1089, 961, 841, 1225 become 1088, 960, 840, 1224. Their mean is 1028, half-way between $1024 = 128\cdot8$ and $1032 = 129\cdot8$.
+rounded, too, before the sum: 1089, 961, 841, 1225 become 1088, 960, 840, 1224. Their mean is 1028, half-way between $1024 = 128\cdot8$ and $1032 = 129\cdot8$.
 A tie is rounded to the even multiple, 1024. So the computed variance of this token is 0.
 """
 
@@ -673,8 +675,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-Part 7 of the article series *Transformer Anatomy* ([errata](errata.md)) blames the subtraction $x_i - \mu$ for inaccurate variances in bfloat16. But the two-pass formula subtracts the mean, too, and gets the variance right here. The cause is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract: its mean square is a sum of
-positive numbers, and in such a sum nothing can cancel. The statistic is safe, but the output is not: at a mean of 30 standard deviations, all outputs are near 1, where steps of $2^{-7}$ are coarse compared with differences of $1/30$.
+Part 7 of the article series *Transformer Anatomy* ([errata](errata.md)) blames the subtraction $x_i - \mu$ for inaccurate variances in bfloat16. But the two-pass formula subtracts the mean, too, and gets the variance right here. The cause is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract: its mean square is a mean of
+positive numbers, which cannot cancel. The statistic is safe, but the output is not: at a mean of 30 standard deviations, all outputs are near 1, where steps of $2^{-7}$ are coarse compared with differences of $1/30$.
 
 ### One-pass variance at a mean of 30
 
@@ -840,7 +842,7 @@ Kernels that read a row once but accumulate in float32 move the cliff from 16 to
 They do not remove it, and neither do two passes. The error $\delta$ of the mean that two passes subtract is at most half the distance between two numbers of the format. Once the mean is
 at least $2^p$ standard deviations (256 in bfloat16), half this distance is a standard deviation or more. A mean close to a representable number
 causes almost no error. A mean half-way between two such numbers causes the largest error: if such a mean is large enough, rounding has moved nearly every value of the token to one of these two numbers, each at the distance $\delta$ from the mean.
-Then the variance of the rounded token, $\sigma^2$ in the table, is itself about $\delta^2$, and the computed variance is about twice as large.
+Then the variance of the rounded token, $\sigma^2$ in the table, is itself about $\delta^2$, and the computed variance is about twice $\sigma^2$.
 """
 
 # %%
@@ -864,7 +866,7 @@ plots.table(rows, digits=2)
 r"""
 At such means, the format can hardly represent the token itself. RMSNorm's mean square has no cliff of this kind at any mean: it
 subtracts nothing. Its limit is the range of the format, which in bfloat16 and float32 is far away. In float16, squares
-overflow from 256 on, and a norm that computes them in float16 returns 0. A two-pass variance squares only deviations from the mean (here 300, with a standard deviation of 1):
+overflow from 256 on, and a norm that computes them in float16 returns 0. A two-pass variance squares only deviations from the mean. Here the mean is 300, and the standard deviation is 1:
 """
 
 # %%
@@ -948,8 +950,7 @@ Does the one-pass formula also fail on ordinary tokens, without the offset?
 
 # %% [markdown]
 r"""
-The first half of the chapter explains why the formula does no harm here: the means of ordinary tokens are small, far from a cliff at 16
-standard deviations. Keeping norms in float32 is a safe rule, but it protects against
+It does not, and the first half of the chapter explains why: the means of ordinary tokens are small, far below the cliff. Keeping norms in float32 is a safe rule, but it protects against
 one formula, on one kind of token. If a norm accumulates in float32 and subtracts the mean before it squares,
 its input and output may both be in bfloat16, as in fused kernels. Appendix D covers [other formats](D_numbers.ipynb#the-sum-of-squares-by-width).
 
@@ -957,7 +958,7 @@ its input and output may both be in bfloat16, as in fused kernels. Appendix D co
 
 **Where ε is added.** Zhang and Sennrich's paper contains no ε. PyTorch, [Llama](https://arxiv.org/abs/2302.13971),
 [T5](https://arxiv.org/abs/1910.10683) and Gemma divide by $\sqrt{\mathrm{RMS}^2 + \epsilon}$.
-Zhang and Sennrich's torch code divides by $\mathrm{RMS} + \epsilon$. For a token of ordinary size, the two agree. Near zero, both are linear
+Zhang and Sennrich's torch code divides by $\mathrm{RMS} + \epsilon$. For a token of ordinary size, the two formulas nearly agree. Near zero, both are linear
 maps, with the slopes $1/\sqrt\epsilon$ and $1/\epsilon$: at $\epsilon = 10^{-6}$ these are a thousand and a million. The difference matters for
 padding, and wherever weights move between code bases.
 
@@ -965,7 +966,7 @@ padding, and wherever weights move between code bases.
 
 $$J(x) = \frac1r\Big(I - \tfrac1d\,\hat x\hat x^\top\Big).$$
 
-(LayerNorm's has one more term, $-\tfrac1d\mathbf 1\mathbf 1^\top$.) For $\epsilon = 0$, it deletes a gradient's component
+(LayerNorm's has one more term, $-\tfrac1d\mathbf 1\mathbf 1^\top$.) For $\epsilon = 0$, $J$ deletes a gradient's component
 along the token: lengthening $x$ changes nothing. With ε, it deletes less, because $|\hat x|^2/d$ stays below 1. The share that passes is
 $\epsilon/(\mathrm{RMS}^2 + \epsilon)$: next to nothing for an ordinary token, a half at $\mathrm{RMS} = \sqrt\epsilon$,
 and everything for a token near zero.
@@ -1061,12 +1062,12 @@ exact((full[0] != full[2]).double().mean().item() if alike else 0.0, tolerance=0
 r"""
 ## Where it goes wrong
 
-Here are six bugs, the last two from public code. Each returns a tensor of the right shape, and a model trained *with* it
+Here are six bugs, the last two from public code. None changes the output's shape, and a model trained *with* one
 may well learn. They do damage when weights move to other code, or when an input is unusual.
 
 1. **ε outside**, in a model whose checkpoint was trained with it inside.
 2. **The unbiased divisor**: `Tensor.var` and `Tensor.std` divide by $d - 1$.
-3. **The wrong axis**: `dim=1` is the feature axis of a $(N, d)$ batch and the time axis of $(B, T, d)$.
+3. **The wrong axis**: `dim=1` is the feature axis of an $(N, d)$ batch and the time axis of $(B, T, d)$.
 4. **The centred denominator**: `x / x.std()` is half LayerNorm, half RMSNorm.
 5. **Squares in float16**, which overflow from 256 on ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)). PyTorch's early `nn.RMSNorm` had this bug
    ([pull request 133085](https://github.com/pytorch/pytorch/pull/133085)).
@@ -1229,13 +1230,13 @@ occur, because the mean square may fall anywhere between two numbers of the form
 
 ## What you now know
 
-- **What the mean does.** The mean is one direction out of $d$. LayerNorm deletes it. RMSNorm keeps it, and is invariant to the token's length only. <!-- 03-layer-is-rms-of-projection 03-only-recentring-is-lost -->
+- **What the mean does.** The mean is a token's component along one direction out of $d$. LayerNorm deletes this component. RMSNorm keeps it, and is invariant only to the token's length. <!-- 03-layer-is-rms-of-projection 03-only-recentring-is-lost -->
 - **When a norm may skip the subtraction.** Under Pre-Norm, no function is lost: the weights can do the subtraction beforehand.
   Training did not miss it, either: the means of ordinary tokens are small, and at size S, the only one at which we trained both, the two losses are equal within our margin.
   <!-- 03-pre-layer-becomes-pre-rms 03-token-mean-is-small-rms 03-rms-equals-layer-on-text -->
 - **When the subtraction is missed.** At size S, the only one that we tried, RMSNorm needs a larger learning rate if an offset makes tokens consist mostly of their mean, and its loss is still higher.
   Its first blocks remove most of the mean at a low learning rate, and hardly any of it at a high one. The rest of the stream outgrows the mean, but not because of the offset. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
-- **How the number format matters.** The one-pass variance, $\frac1d\sum x_i^2 - \mu^2$, has no correct digits left at a mean of $2^{p/2}$ standard
+- **How the number format matters.** With $p$ significant bits, the one-pass variance, $\frac1d\sum x_i^2 - \mu^2$, has no correct digits left at a mean of $2^{p/2}$ standard
   deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$, and RMSNorm's mean square has no such cliff: only the range of the format limits it.
   The means of ordinary tokens are too small to reach either cliff.
   <!-- 03-one-pass-error-grows-as-the-square 03-one-pass-loses-the-variance 03-two-passes-and-rms-are-safe 03-bf16-layer-is-harmless-on-ordinary-activations -->

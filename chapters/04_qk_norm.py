@@ -18,7 +18,7 @@ But the model is Pre-Norm: the input of attention *is* normalized. Why must quer
 
 - Pre-Norm normalizes the input of the query and key matrices, but without weight decay nothing bounds these matrices themselves. The softmax puts their product into an exponent.
 - A norm on queries and keys takes their lengths out of the logit. If this norm is RMSNorm, attention can still choose a single key by direction alone, and the logit grows only as far as the trained gains let it.
-- With the norm, a model trains at high learning rates at which the attention of a Pre-Norm model collapses. The norm costs few operations. In small models of two sizes, with tuned learning rates, it did not raise the loss.
+- With the norm, a model trains at a high learning rate at which the attention of a Pre-Norm model collapses. The norm costs few operations. In small models of two sizes, with tuned learning rates, it did not raise the loss.
 
 </details>
 """
@@ -118,7 +118,7 @@ Without a norm, the logit is proportional to the length of the query. With eithe
 Both vectors have a mean square of $24/4 = 6$, so RMSNorm divides each by $\sqrt6$: the dot product becomes $16/6$, and the logit $\tfrac{16}{6}\cdot\tfrac12 = \tfrac43$. L2 normalization divides each vector by its length, which makes it a *unit vector*. The dot product becomes the cosine, here $16/24$, because both squared lengths are 24. The logit is this cosine times $1/\sqrt{d_k} = \tfrac12$, that is $\tfrac13$.
 In each head, QK-Norm with RMSNorm replaces $q$ by $\gamma_q\odot q/\mathrm{RMS}(q)$, and $k$ likewise. The trained gains, here 1, are shared by the heads.
 
-The *entropy* of the weights is given as a share of its largest possible value, $\log 3$. It is 1 for equal weights and 0 if one key has all the weight (*one-hot* weights).
+In the table, the *entropy* of the weights is given as a share of its largest possible value, $\log 3$. It is 1 for equal weights and 0 if one key has all the weight (*one-hot* weights).
 Let $p_j$ be the weight of key $j$. The *slope*, $\sum_j \partial p_j/\partial\ell_j$, is the trace of the softmax's Jacobian and measures how strongly the weights still react to the logits. At $\ell = 160$, hardly any gradient is left.
 
 ## Why logits grow
@@ -140,7 +140,7 @@ output is added to a stream and normalized again. Attention puts its product int
 ## What saturation costs
 
 A softmax is *saturated* when it is nearly one-hot. Its Jacobian is $\partial p_i/\partial\ell_j = p_i(\delta_{ij} - p_j)$, and the slope is
-$1 - \sum_j p_j^2$. Suppose the largest of $T$ logits is larger than every other one by a gap of at least $\Delta$. Then every other weight is at most
+$1 - \sum_j p_j^2$. Suppose the gap between the largest of $T$ logits and the next is at least $\Delta$. Then every other weight is at most
 $e^{-\Delta}$, so $1 - p_{\max} \le (T-1)\,e^{-\Delta}$, and
 
 $$\text{slope} = 1 - \sum_j p_j^2 \;\le\; 1 - p_{\max}^2 \;\le\; 2\,(1 - p_{\max}) \;\le\; 2\,(T-1)\,e^{-\Delta}.$$
@@ -164,8 +164,7 @@ exact((slope / (2 * 63 * torch.exp(top[:, 1] - top[:, 0]))).max(), tolerance=0.5
 
 # %% [markdown]
 r"""
-The output of saturated attention cannot explode, because it is an average of
-values.
+Saturation cannot make attention's output explode: the output is still an average of values.
 
 ## Four bounds
 
@@ -247,7 +246,7 @@ exact(reach(rms_norm), tolerance=1e-6).claim(
 # %% [markdown]
 r"""
 You may read that QK-Norm bounds the logits by $1/\sqrt{d_k}$ and so eliminates saturation. This confuses two methods. Unit vectors without gains but with the factor $1/\sqrt{d_k}$ rule out
-saturation, but they rule out a sharp choice among many keys as well. At every gain on the slider, their line (*L2, scaled*) ends near zero. RMSNorm allows a sharp choice and still bounds the logits: with gains near 1, no two logits differ by more than about $2\sqrt{d_k}$.
+saturation, and with it a sharp choice among many keys. Even with the slider's gains, their line (*L2, scaled*) ends near zero. RMSNorm allows a sharp choice and still bounds the logits: with gains near 1, no two logits differ by more than about $2\sqrt{d_k}$.
 
 ### Temperature
 
@@ -480,8 +479,8 @@ r"""
 
 Our model has six blocks of width 32 with four heads, so $d_k = 8$. This is size S of the book's *ladder*, the grid of runs that all chapters share. A run takes 3,200 steps of AdamW, with
 10 % warm-up and the gradient clipped at 1. From here on, *Pre-Norm* means a model
-without norms on queries and keys. *Pre-Norm* and *QK-Norm* both have RMSNorm before every sublayer.
-QK-Norm adds RMSNorm with trained gains on the queries and keys of each head. For both models, the best learning rate is about 0.01.
+with RMSNorm before every sublayer but no norms on queries and keys.
+*QK-Norm* adds RMSNorm with trained gains on the queries and keys of each head. For both models, the best learning rate is about 0.01.
 
 ### One rate, three models
 
@@ -515,7 +514,7 @@ plots.loss_curves(
 
 # %% [markdown]
 r"""
-What do such losses mean for the text that a model writes? Pre-Norm at its best learning rate, and Pre-Norm and QK-Norm at ten times that rate, continue the same beginning of a sentence.
+What do such losses mean for the text that a model writes? Three models, each named with its learning rate, continue the same beginning of a sentence.
 """
 
 # %%
@@ -553,7 +552,7 @@ r"""
 The vision transformer of the first paragraph, a hundred thousand times the size of our models, did diverge. Our Pre-Norm runs did not (the card counts the figure's five and the tuning run), but their loss is high. Why? There are three possible causes.
 
 1. **The rest of the network.** A learning rate ten times too high might ruin the feed-forward layers or the stream.
-2. **A frozen softmax.** Once a row is one-hot, no gradient passes through it, and queries and keys no longer change.
+2. **A frozen softmax.** Once a row is one-hot, no gradient passes through it, so queries and keys may no longer change.
 3. **The logits themselves.** They may be too large for the softmax to weigh one key against another.
 
 The first cause explains little of Pre-Norm's higher loss: with QK-Norm, the feed-forward layers have the same learning rate, and the model learns.
@@ -649,8 +648,8 @@ growth("QK-Norm").claim(
 # %% [markdown]
 r"""
 The idea of a frozen softmax is half right. The slope is close to zero, so hardly any gradient passes. But the logits go on growing, so queries and keys do change.
-Perhaps $W_q$ and $W_k$ move, because Adam turns even a tiny
-gradient into full steps. Perhaps only the gain $g$ of the norm before attention grows, which also gets a gradient through the values. We did not test which.
+Perhaps $W_q$ and $W_k$ still move, because Adam turns even a tiny
+gradient into full steps. Perhaps only the gain $g$ of the norm before attention grows: it also gets a gradient through the values. We did not test which.
 
 ### Soft-capping only the logits
 
@@ -750,15 +749,15 @@ leads.claim(
 
 # %% [markdown]
 r"""
-With tuned learning rates, the two losses are close: QK-Norm's improvement is small compared with that of attention itself (in parentheses on the first card).
+With tuned learning rates, the two models' losses are close: QK-Norm's improvement is small compared with that of attention itself (in parentheses on the first card).
 With weight decay, the improvement cannot be distinguished from zero (third card).
 
 The right half of the last figure shows the benefit of the norm: high learning rates become usable, though the loss there is higher than at the best rate. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure how much the loss depends on the learning rate (*learning-rate sensitivity*),
-and find the same benefit in models more than a hundred times our size.
+and find the same benefit in models more than a hundred times as large as ours.
 
 ### Unit vectors
 
-Is every bound as good as QK-Norm's? We compare QK-Norm with a model whose queries and keys are unit vectors, with the usual $1/\sqrt{d_k}$
+Is every bound on the logits as good as QK-Norm's? We compare QK-Norm with a model whose queries and keys are unit vectors, with the usual $1/\sqrt{d_k}$
 and no learned factor.
 
 | question | choices | ours |
@@ -781,7 +780,7 @@ spheres = lab.run(Experiment(base, {**unit, "seed": seeds}))
 # %% [markdown]
 r"""
 With unit vectors, attention is hardly more than an average with equal weights. Henry et al. multiply the cosine by a learned number, so attention can be sharp again;
-we did not train a model with it.
+we did not train such a model.
 
 ## Implementation details: order, axis, caps
 
@@ -799,7 +798,7 @@ $$\begin{aligned}
 \text{rotation, then gain:}&\quad \hat q^\top R_i^\top D\, R_j\hat k.
 \end{aligned}$$
 
-The first expression depends only on the distance $j - i$. The second depends on *absolute* positions, unless the two channels of each pair have
+The first expression depends on the positions only through the distance $j - i$. The second depends on *absolute* positions, unless the two channels of each pair have
 equal entries in $D$.
 
 *By hand.* Let $d_k = 2$, $\hat q = \hat k = (\sqrt2, 0)$, $\gamma_q = (2, 1)$, $\gamma_k = (1, 1)$, and let both tokens be at the same position. Rotate, then apply the gains: what is the logit (including $1/\sqrt{d_k}$) for a rotation by
@@ -878,7 +877,7 @@ exact(attention.largest_logit.max().item() / 25, tolerance=1e-3).claim(
 r"""
 ## Symptoms
 
-In the table, *stream grows by* is
+In the table below, *stream grows by* is
 the RMS of the stream after the last block, divided by its RMS before the first block. With a soft cap,
 the largest logit is the one before the cap, and each term of the slope is also multiplied by the derivative of the cap, $1 - \tanh^2(\ell/c)$. A saturated cap maps large logits to nearly the same number. So in the third row attention is spread out (high entropy), and yet hardly any gradient passes (low slope).
 """
@@ -915,7 +914,7 @@ r"""
 
 ## Where it goes wrong
 
-We rebuilt four bugs from public code, each in the attention of a correct block. Does the book's checker, which
+We rebuilt four bugs from public code, each in an otherwise correct block. Does the book's checker, which
 compares a block with its equation, find them?
 
 1. **The norm runs across heads** instead of per head, in gpt-neox ([the line](https://github.com/EleutherAI/gpt-neox/blob/ea7aefd8f8e183256992d9fede4d7c71a46d67a5/megatron/model/transformer.py#L314), [pull request 1367](https://github.com/EleutherAI/gpt-neox/pull/1367)).
@@ -1100,7 +1099,7 @@ r"""
 ## What you now know
 
 - **Why is Pre-Norm not enough?** It normalizes vectors, but a gain and two matrices then multiply them. Without weight decay, nothing bounds the product of gain and matrices, and the softmax puts it into an exponent. <!-- derived -->
-- **What follows from that?** At ten times the best learning rate, Pre-Norm's largest logit grows far more than tenfold, attention becomes one-hot, and the
+- **What follows from that?** At ten times the best learning rate, Pre-Norm's largest logit is far more than ten times as large, attention becomes one-hot, and the
   logits go on growing even then. None of these runs diverged, but their loss ends higher than that of trigram counts. These runs do not show why the vision transformer diverged. <!-- 04-logits-outgrow-the-rate 04-entropy-collapses 04-failure-is-a-plateau 04-saturated-logits-keep-growing -->
 - **What does the norm bound?** It bounds the lengths of queries and keys, and so the logits, up to the gains. Unit vectors without gains forbid a sharp
   choice among many keys. <!-- 04-rms-allows-sharp-attention 04-unit-vectors-forbid-sharp-attention -->

@@ -19,7 +19,7 @@ Why does DeepNorm need two constants, and do 1,000 layers train because branches
 - One demand fixes the ratio of the constants: one step of gradient descent should move the model's output equally far at every depth. The even split into
   fourth roots is a choice.
 - The two constants together meet that demand. Neither of them meets it alone, at its published value. The demand says nothing about Adam, whose first step still moves deeper models further.
-- Our 32 blocks of Post-Norm start to learn once their branches are small. Either constant can make them small (with α alone, not every run learns), and so can ordinary small weights without any constant.
+- Our 32 blocks of Post-Norm start to learn if their initial branches are small. Either constant can make them small (with α alone, not every run learns), and so can ordinary small weights without any constant.
 
 </details>
 """
@@ -88,7 +88,7 @@ show_explorer(
     "deepnorm",
     beside="post",
     caption="Shown first: a Post-Norm block and a DeepNorm block. Their norms are in the same places, but DeepNorm has a heavier skip and different initial weights. "
-    "The plot shows the validation loss of models of six such blocks at each learning rate: does DeepNorm need its constants there?",
+    "The plot shows the validation loss of models of six such blocks at each learning rate. Does DeepNorm need its constants at this depth?",
 ).named("two-blocks")
 
 
@@ -117,13 +117,13 @@ In a stack of $N$ blocks, a sublayer of DeepNorm computes
 
 $$x \leftarrow \mathrm{LN}(\alpha\,x + f(x)), \qquad \alpha = (2N)^{1/4},$$
 
-and the initial weights of some matrices (step 1 says which) are multiplied by $\beta = (8N)^{-1/4}$. A layer norm is invariant to the scale of its input, so
+and the initial weights of some matrices (step 1 says which) are multiplied by $\beta = (8N)^{-1/4}$. LayerNorm is invariant to the scale of its input, so
 $\mathrm{LN}(\alpha x + f)$ *is* $\mathrm{LN}(x + f/\alpha)$: the first constant makes the branch small. Why fourth roots? Which quantity must not grow with depth?
 
 Take a token $x = (1, 1, -1, -1)$ and a sublayer's output $f = (1, -1, 1, -1)$, as long as $x$ and at right angles to it. Post-Norm takes their sum, $(2, 0, 0, -2)$, and divides it by
 the standard deviation, $\sqrt2$. In a stack of 8 blocks, $\alpha = 16^{1/4} = 2$, the sum is $(3, 1, -1, -3)$, and the norm divides by
-$\sqrt5$. The result is closer to $x$: the branch $f$ has $1/\alpha$ of its former weight. Nothing else has changed:
-a block with α on its skip and one with its branch divided by α are the same function of the same weights, so they also train in the same way. Smaller initial weights, as with β, also make the branch
+$\sqrt5$. The result is closer to $x$: the branch $f$ has $1/\alpha$ of its former weight. A block
+with α on its skip and one with its branch divided by α are the same function of the same weights, so they also train in the same way. Smaller initial weights, as with β, also make the branch
 small, but they train differently: a step of Adam is as long as before, so it changes a smaller weight by a larger fraction.
 """
 
@@ -153,14 +153,14 @@ r"""
 We follow one model through the chapter, a decoder of 32 blocks. Its constants are $\alpha = 64^{1/4} = 2\sqrt2$ and
 $\beta = 256^{-1/4} = \frac14$.
 
-The model starts near the identity. Which of the two constants is responsible? Let $x$ have variance 1 and $f(x)$ be unrelated to it, with variance $s^2$. A sublayer
+The untrained model is close to the identity: its output is nearly the embedding. Which constant is responsible? Let $x$ have variance 1 and $f(x)$ be unrelated to it, with variance $s^2$. A sublayer
 keeps the share $\alpha/\sqrt{\alpha^2 + s^2}$ of the old $x$, and $2N$ sublayers keep the $2N$-th power of this share,
 
 $$\Big(1 + \frac{s^2}{\alpha^2}\Big)^{-N}.$$
 
 Post-Norm with Xavier's weights has $\alpha = 1$ and an $s$ of the order of 1, so the share decays exponentially. A DeepNorm sublayer multiplies its input by two matrices, each $\beta$ times as large as Xavier's, so
 $s$ is at most about $\beta^2 = \frac1{16}$. With $s^2 = \frac1{256}$ and $\alpha^2 = 8$, our 32 blocks keep at least about $(1 + \frac{1}{256\cdot8})^{-32} \approx 0.98$ of $x$. β alone would be enough: with $\alpha = 1$ and $s^2 = \beta^4 = \frac1{8N}$, the share $(1 + \frac{1}{8N})^{-N}$ is above
-$0.88$ at any depth. α alone would not be: with $s = 1$, it leaves about $0.02$. The next figure measures the share as a cosine.
+$0.88$ at any depth. α alone would not be: with $s = 1$, it leaves about $0.02$. The next figure shows the share, measured as a cosine.
 """
 
 
@@ -196,7 +196,7 @@ plots.curves(
 
 # %% [markdown]
 r"""
-So DeepNorm starts near the identity. This does not explain the fourth roots: any two constants for which $s^2/\alpha^2$ is at most a small fraction of $1/N$ also give such a start.
+But a start near the identity does not explain the fourth roots: any two constants for which $s^2/\alpha^2$ is at most a small fraction of $1/N$ give one.
 
 ## Derivation
 
@@ -208,7 +208,7 @@ the function by
 
 $$\Delta F = F(x, \theta + \Delta\theta) - F(x, \theta).$$
 
-**The demand: $\|\Delta F\|$ is of the order of $\eta$, whatever the depth.** The demand is modest: it concerns one step of gradient descent, at the start.
+**The demand: $\|\Delta F\|$ is of the order of $\eta$, whatever the depth.** It is modest: it concerns one step of gradient descent, at the start.
 
 ### Step 1: a sublayer has two matrices that matter
 
@@ -216,7 +216,7 @@ A feed-forward layer is $W_2\,\phi(W_1x)$. Attention is $W_O\sum_t p_tW_Vx_t$, w
 average, but they cannot make it larger than the largest value. This is why **β scales the value, the output and the
 feed-forward matrices, and not those of queries and keys.** As far as sizes are concerned, a sublayer is $f(x) \approx v\,w\,x$: two
 numbers, $v$ and $w$, stand for its two matrices (value and output, or $W_1$ and $W_2$). For sublayer $i$ we write $\theta_i = (v, w)$. The derivative of $f$ with respect to $\theta_i$ is $(w, v)\,x$, of length
-$\sqrt{v^2 + w^2}\,\|x\|$, where $\|x\|$ is fixed, because $x$ is the output of a norm. (We drop it below.)
+$\sqrt{v^2 + w^2}\,\|x\|$, where $\|x\|$ is fixed, because $x$ is the output of a norm. (We drop $\|x\|$ below.)
 
 ### Step 2: the norm divides by α
 
@@ -398,10 +398,10 @@ r"""
 Let $\alpha \sim N^a$ and $\beta \sim N^{-b}$. For each kind of step, the derivation predicts the power of depth with which the step's effect on the output grows.
 
 - **SGD**: the factor $\beta/\alpha$ enters twice, and the contributions add up: $N\cdot N^{-2a-2b}$.
-- **Adam's first step** is $-\eta\,\mathrm{sign}(\partial\mathcal L/\partial\theta)$: its size does not depend on that of the gradient. The factor enters *once*, and all contributions still point
+- **Adam's first step**, $-\eta\,\mathrm{sign}(\partial\mathcal L/\partial\theta)$: its size does not depend on that of the gradient. The factor enters *once*, and all contributions still point
   downhill: $N\cdot N^{-a-b}$.
 - **A step with random signs**, as long as Adam's: the contributions are unrelated, so their squares add up: $N^{1/2}\cdot N^{-a-b}$.
-- **Gains and shifts of the norms** act after the division by $\alpha$. So $\alpha$ reduces neither the gradient of a gain nor the effect of changing it. Each of the $2N$ norms
+- **SGD on gains and shifts of the norms**: they act after the division by $\alpha$, so $\alpha$ reduces neither the gradient of a gain nor the effect of changing it. Each of the $2N$ norms
   makes a contribution of the order of one, so the sum grows like $N$, whatever $\alpha$ and $\beta$ are.
 """
 
@@ -555,12 +555,11 @@ combine(min, *alone.values()).claim(
 # %% [markdown]
 r"""
 So with the published fourth roots, both constants are needed: with only one, the ratio $\beta/\alpha$ falls only like $N^{-1/4}$. By step 4, one constant would be enough
-if it were a square root. (With α alone, the power is higher than the predicted ½: the branches are large, and for large branches the table of powers makes
-no prediction.)
+if it were a square root. (With α alone, the branches are large, and the power is higher than predicted.)
 
 ### Steps that the promise does not cover
 
-DeepNorm's promise, a bounded change of the function, covers only SGD on the matrices. How do other kinds of steps move a DeepNorm model?
+DeepNorm's promise, a bounded change of the function, covers only SGD on the matrices. How far do other kinds of steps move the output?
 """
 
 # %%
@@ -591,22 +590,22 @@ computed([np.log(b / a) / np.log(high / low) for a, b in levels]).claim(
 
 # %% [markdown]
 r"""
-So "DeepNorm bounds the model update" is true with a restriction: the bound holds for *gradient descent, on the matrices*. Transformers are trained with Adam. A bound for Adam's
+So "DeepNorm bounds the model update" needs a restriction: the bound holds for *one step of gradient descent, on the matrices*. Transformers are trained with Adam. A bound for Adam's
 first step on the matrices needs $\beta/\alpha \sim 1/N$. If this is split evenly between the constants, **square roots take the place of fourth roots**. GLM-130B ([Zeng et al., 2023](https://arxiv.org/abs/2210.02414))
 uses them: its "DeepNorm" has $\alpha = (2N)^{1/2}$ and $\beta = (2N)^{-1/2}$.
 No exponent on the slider in *Predict* makes all three lines level: an SGD step and a random step need $a = \frac14$, and Adam's first step needs $a = \frac12$.
 
 Depth-μP ([Bordelon et al., 2024](https://arxiv.org/abs/2309.16620), and [Yang et al., 2024](https://arxiv.org/abs/2310.02244)) and
-CompleteP ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)) specify how branches must shrink so that Adam's learning rate carries over to other depths. [Chapter 10](10_choosing_a_norm.ipynb) measures both.
+CompleteP ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)) specify how branches must shrink with depth so that Adam's learning rate carries over. [Chapter 10](10_choosing_a_norm.ipynb) measures both.
 
 ### Thirty-two blocks in training
 
 Does a deep model learn because its first step is bounded? We train our 32 blocks with all four combinations of the constants, with Adam and without warm-up, for 150 steps. We add three models. One is Post-Norm with its classical remedy, a warm-up over the first third of the steps. The others, Pre-Norm and Post-Norm with neither constant, have the small initial weights usual for Pre-Norm. These weights follow *Megatron's* rule, which draws all matrices with the same standard deviation and divides those that write to the stream by $\sqrt{2N}$. If small branches are enough,
-this Post-Norm model must learn, too.
+Post-Norm with these weights must learn, too.
 
 <details><summary>How we tuned and evaluated</summary>
 
-We try seven learning rates with one seed. For Post-Norm with Xavier's weights and for α alone, we take the best. For the other models we add two seeds near it, and take the lowest point of a parabola through the means. We evaluate with five other seeds.
+We try seven learning rates with one seed. For Post-Norm with Xavier's weights and for α alone, we take the best. For the other models, we add two seeds at the best rate and its neighbours, and take the lowest point of a parabola through the means. We evaluate with five other seeds.
 
 </details>
 
@@ -735,7 +734,7 @@ below.after(slow.measure("test.loss")).tuned().claim(
 
 # %% [markdown]
 r"""
-So small branches are enough for a start, and DeepNorm's two constants are one of several ways to get them. Not all ways are equally safe: with α alone, the losses of the five seeds differ widely, and one of
+So small branches are enough for a start, and DeepNorm's constants are one of several ways to get them. Not all ways are equally safe: with α alone, the losses of the five seeds differ widely, and one of
 them is higher than that of the unigram baseline (letter frequencies). With α alone, $s$ does not shrink with depth, so $s/\alpha$ falls only like $N^{-1/4}$, while a start near the identity needs $N^{-1/2}$. That may be the reason.
 
 These runs are too short to [rank](claims.md) the models. After 150 steps, the best of them has learned which letter follows which, as bigram counts do, and hardly more. So read only the numbers of the next three cards. The mark *not seen at this scale* does not mean here that the models differ little.
@@ -798,7 +797,7 @@ of_alpha = test["β alone"] - test["DeepNorm"]
 
 # %% [markdown]
 r"""
-These short runs show which learning rates a model tolerates. Are they determined by how far the first step moves the output? The table shows this distance and the highest learning rate at which the model still learns, with 32 and with 12 blocks. A model counts as learning if its loss is at least
+These short runs show which learning rates a model tolerates. Are these rates determined by how far the first step moves the output? The table shows this distance and the highest learning rate at which the model still learns, with 32 and with 12 blocks. A model counts as learning if its loss is at least
 0.1, 0.2 or 0.4 nats lower than that of the unigram baseline (the last three columns).
 """
 
@@ -831,15 +830,15 @@ plots.table(
 
 # %% [markdown]
 r"""
-Take the rows of the four combinations first. From Post-Norm to α alone, β alone and DeepNorm, the first step moves the output less and less, and the highest learning rate never falls. That looks like a rule, but the rows of the other two models break it.
-The first steps of Pre-Norm and of Post-Norm with the same small weights move the output about equally far, at either depth, yet Pre-Norm trains at a higher rate. So this distance does not determine which learning rate a model tolerates. No model has a small first move and large branches, so it remains open whether a small move by itself would be enough. (The highest rates are from one seed each, and neighbouring rates differ by a factor of about two.)
+From Post-Norm to α alone, β alone and DeepNorm, the first step moves the output less and less, and the highest learning rate never falls. That looks like a rule, but the other two models break it.
+The first steps of Pre-Norm and of Post-Norm with the same small weights move the output about equally far, at either depth, yet Pre-Norm trains at a higher rate. So this distance does not determine which learning rate a model tolerates. No model has a small first move and large branches, so it remains open whether a small move by itself would be enough. (The highest rates are from one seed each; neighbouring rates differ by a factor of about two.)
 
 **DeepNorm keeps its promise, but the promise is about one step.**
 
 ### Six blocks, trained long
 
-At the smallest size S of the experiment grid that all chapters share (the *ladder*), we train six blocks of width 32 for 3,200 steps. Here all methods have
-RMSNorm, SwiGLU and a warm-up, and `post` has Megatron's small weights.
+At size S, the smallest of the *ladder* (the experiment grid that all chapters share), we train six blocks of width 32 for 3,200 steps. Here all methods have
+RMSNorm, SwiGLU and a warm-up; `post` has Megatron's small weights, and `post, xavier` has Xavier's.
 
 In the table, an improvement over Pre-Norm is negative if the method's loss is higher. *Learning-rate sensitivity* is the mean loss over two decades of learning rates, minus the loss at the best one.
 """
@@ -920,8 +919,8 @@ ends["DeepNorm"].claim(
 
 # %% [markdown]
 r"""
-In [chapter 02](02_pre_and_post_norm.ipynb), the gradients of Post-Norm did not vanish at the first step, over twelve sublayers with small weights. Over 2,000 sublayers with Xavier's weights, they can vanish, depending on the seed. DeepNorm's gradients have the same size in all blocks, so none of them is lost at the first step. That
-does not mean that DeepNorm trains better, least of all under Adam, which divides each gradient by its own size. Only training can show that: on OPUS-100, Wang et al. report 4.4 BLEU more than a 48-layer
+In [chapter 02](02_pre_and_post_norm.ipynb), the gradients of Post-Norm did not vanish at the first step, over twelve sublayers with small weights. Over 2,000 sublayers with Xavier's weights, they can vanish, depending on the seed. DeepNorm's gradients have about the same size in all blocks, so none of them is lost at the first step. That
+does not mean that DeepNorm trains better, least of all under Adam, which divides each gradient by its own size. Only training can show whether it does: on OPUS-100, Wang et al. report 4.4 BLEU points more than a 48-layer
 baseline (BLEU scores translations; higher is better). Neither their runs nor ours rule out Pre-Norm or Post-Norm at that depth.
 
 ## Where it goes wrong
@@ -1055,23 +1054,23 @@ r"""
 ## What you now know
 
 - **Which quantity must not grow with depth?** It is the distance by which one step of gradient descent moves the model's output. <!-- 05-update-is-bounded 05-post-update-is-larger -->
-- **Why two constants?** That demand fixes only their ratio. With the published fourth roots, both are needed. One constant alone would have to be a square root.
+- **Why two constants?** A bound on this distance fixes only their ratio. With the published fourth roots, both are needed. One constant alone would have to be a square root.
   <!-- 05-bound-is-one 05-one-constant-is-not-enough -->
 - **Why fourth roots?** The ratio must fall like $N^{-1/2}$, and the paper splits it evenly between the constants. For Adam, of which we measured only the first step, the ratio would have to fall like $1/N$, which takes square
   roots, as in GLM-130B. <!-- 05-step-adam 05-square-roots-level-adam -->
 - **Does a deep model train because its first step is bounded?** Small branches are enough for a start, and DeepNorm's constants are one way to get them: our 32 blocks of Post-Norm also start from small weights without
   any constant. From Xavier's weights, they did not start in 600 steps. None of our runs shows the loss of such models after long training.
   <!-- 05-small-weights-start-alone 05-post-from-xavier-stays-stuck -->
-- β scales the value, output and feed-forward matrices, which set the size of a branch. "1,000 layers" are 2,500 sublayers of an encoder and a decoder, with different constants for each.
+- **Which weights does β scale?** It scales the value, output and feed-forward matrices, which set the size of a branch. "1,000 layers" are 2,500 sublayers of an encoder and a decoder, with different constants for each.
   <!-- 05-which-weights C-thousand-layers-are-2500-sublayers -->
-- A constant in the wrong place raises no error. Compare the block with its equation, and the weights with the rule. <!-- 05-checks-see-every-slip -->
+- **How do you find a wrong constant?** It raises no error. Compare the block with its equation, and the weights with the rule. <!-- 05-checks-see-every-slip -->
 
 ## To carry away
 
 - **Equation.** $x \leftarrow \mathrm{LN}(\alpha x + f(x))$, with value, output and feed-forward matrices drawn $\beta$ times as large.
 - **Constants.** Decoder of $N$ blocks: $\alpha = (2N)^{1/4}$, $\beta = (8N)^{-1/4}$.
 - **When to use it.** Use DeepNorm for Post-Norm models of many blocks. Its mean loss is not lower than that of a tuned Pre-Norm in any comparison here. The evidence for it comes from the authors' translation models.
-- **Cost.** DeepNorm costs nothing at run time, but its learning rate must be tuned.
+- **Cost.** DeepNorm costs almost nothing at run time, but its learning rate must be tuned.
 - **Related methods.** Admin ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) multiplies the skip of each sublayer by a learned weight $\omega$. KEEL multiplies the skip by the number of sublayers and also normalizes the branch's input. Appendix C [trains both](C_zoo.ipynb#post-norm-with-help) at tuned learning rates.
 
 | you see | cause | try |

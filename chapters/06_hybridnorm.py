@@ -111,15 +111,15 @@ r"""
 
 For each placement the paper trains one language model of 550 million parameters on 400 billion tokens. On the C4 corpus the perplexity is 20.30 for Pre-Norm, 20.00 for HybridNorm, and 19.85 for
 *HybridNorm\**, whose first block differs ([Table 4](https://arxiv.org/abs/2503.04598)). Perplexity is the exponential of the loss per token, so HybridNorm's loss is lower
-than Pre-Norm's by $\ln(20.30/20.00) = 0.0149$ nats. (The paper's tables in this chapter are from the early version.)
+than Pre-Norm's by $\ln(20.30/20.00) = 0.0149$ nats. (Unless we name a version, we quote the paper's early one.)
 
-For example, let a token be $x = (2, 0, 2, 0)$. Attention writes $a = (1, 1, -1, -1)$, so $y = x + a = (3, 1, 1, -1)$, whose mean square is
+Let a token be $x = (2, 0, 2, 0)$. Attention writes $a = (1, 1, -1, -1)$, so $y = x + a = (3, 1, 1, -1)$, whose mean square is
 $(9 + 1 + 1 + 1)/4 = 3$. RMSNorm turns it into $N(y) = y/\sqrt3$. Let the feed-forward layer write $f = (1, 0, 0, 1)$. Three placements
 differ in how they combine these vectors:
 
 - Pre-Norm: $x' = y + f$. The stream keeps everything that was ever written to it.
 - Post-Norm: $x' = N(N(y) + f)$. The stream leaves the block normalized.
-- HybridNorm: $x' = N(y) + f$. The stream is normalized once per block, *between* attention and feed-forward layer, before the second output is added.
+- HybridNorm: $x' = N(y) + f$. The stream is normalized once per block, *between* attention and the feed-forward layer, before the second output is added.
 """
 
 # %%
@@ -140,8 +140,8 @@ which was added before the norm.
 $$Y = X + \mathrm{MHA}_{QKV}(X), \qquad X' = N(Y) + \mathrm{FFN}(N(Y)).$$
 
 $\mathrm{MHA}_{QKV}$ normalizes each head's queries, keys and values before the rotation by position: $\mathrm{softmax}\!\big(N(Q)N(K)^\top/\sqrt{d_k}\big)N(V)$. Each of the three norms has one gain
-vector of size $d_k$ for all heads. (Norms on all three are older:
-[Rybakov et al., 2024](https://arxiv.org/abs/2410.16682).) A final norm precedes the output.
+vector of size $d_k$, which all heads share. (Norms on all three are older:
+[Rybakov et al., 2024](https://arxiv.org/abs/2410.16682).) A final norm precedes the output layer.
 
 HybridNorm\* changes the first block only:
 $Y = X + \mathrm{MHA}_{QKV}(N(X))$ and $X' = Y + \mathrm{FFN}(N(Y))$. QKV-Pre has HybridNorm's attention and Pre-Norm's
@@ -181,13 +181,13 @@ r"""
 
 The name of a row in Table 4 lists an input norm before attention (Pre), if there is one, then the norms inside attention, then the placement of the feed-forward layer's norm (Pre or Post). So the row Pre-QKV-Post is HybridNorm with one more norm: its attention reads $N(X) = g\odot X/\mathrm{rms}(X)$.
 
-This extra norm changes nothing that the model can compute. Each token's factor
+This extra norm does not change which functions the model can compute. Each token's factor
 $1/\mathrm{rms}(X)$ cancels in the norms of that token's query, key and value, and the gain $g$ can be multiplied into the rows of
 $W_Q, W_K, W_V$. So
 
 $$\text{Pre-QKV-Post} \equiv \text{HybridNorm}, \qquad \text{Pre-QKV-Pre} \equiv \text{QKV-Pre}:$$
 
-the two recipes of each pair can compute exactly the same functions. For the same reason HybridNorm\*'s first block computes the same functions as a QKV-Pre block. HybridNorm\* with a QKV-Pre block as its first is called First-QKV-Pre; these two recipes are the third pair.
+the two recipes of each pair can compute the same functions. For the same reason HybridNorm\*'s first block can compute the same functions as a QKV-Pre block. So HybridNorm\* and *First-QKV-Pre*, which is HybridNorm with a QKV-Pre block as its first, are the third pair.
 """
 
 # %%
@@ -236,7 +236,7 @@ exact(ahead["c4"]).claim(
 # %% [markdown]
 r"""
 In the published table, Pre-QKV-Post has a perplexity of 20.13, and HybridNorm, which can compute the same functions, has 20.00. Pre-QKV-Pre has 19.97, and QKV-Pre has 19.96
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). On C4, the last card counts two recipes as better than HybridNorm: this second pair. (One of the sixteen diverged, so thirteen others remain.)
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The two recipes that the last card counts as better than HybridNorm on C4 are this second pair. (One of the sixteen diverged, so thirteen others remain.)
 
 If both rows of a pair start from the same initialization, which [the paper leaves open](06_hybridnorm.ipynb#other-initializations), their results can differ only because the gains
 train differently, because of $\epsilon$, or by chance. Yet the rows of the first pair differ by $\ln(20.13/20.00) = 0.0065$ nats per
@@ -244,15 +244,15 @@ token. That is nearly half of HybridNorm's whole improvement over Pre-Norm, $0.0
 
 ### How much of a token is left
 
-The share of a token that is still in the stream after several sublayers depends on the token's initial size. Before training, let embeddings have RMS $c$, and let every sublayer output have an RMS $w$ well below 1 and be at
-right angles to everything else. After $m$ sublayers Pre-Norm's stream has the mean square $c^2 + m\,w^2$, and the cosine between the stream and the
-token's own embedding is
+The share of a token that is still in the stream after several sublayers depends on the token's initial size. Before training, let embeddings have RMS $c$, and let every sublayer output have an RMS of $w$, well below 1, and be
+orthogonal to everything else. After $m$ sublayers Pre-Norm's stream has the mean square $c^2 + m\,w^2$, and the cosine between the stream and the
+token's embedding is
 
 $$\frac{c}{\sqrt{c^2 + m\,w^2}} \quad\text{(Pre-Norm)}, \qquad\qquad \approx \frac{c}{\sqrt{c^2 + w^2}} \quad\text{(HybridNorm)}.$$
 
 In HybridNorm only *one* output competes with the embedding. Then the first norm on the stream rescales token and output together to
 RMS 1, and from there on an output of RMS $w$ is small in comparison. In HybridNorm\* three outputs compete: the two of its first block and that of the second block's
-attention. An embedding of RMS 1 is large compared with an output under all these recipes. A small embedding is not, and it drowns in the outputs that compete with it.
+attention. An embedding of RMS 1 is large compared with an output. A small embedding is not, and it drowns in the outputs that compete with it.
 
 Move the slider to see the cosine in untrained models:
 """
@@ -380,7 +380,7 @@ r"""
 r"""
 ### Trained long enough to be ranked?
 
-A comparison of norms inside attention means something only if attention matters to the models. Two losses serve as yardsticks: that of *trigram counts*, which predict a character from the two before it, and that of the same model without attention.
+A comparison of norms inside attention means something only if attention matters to the models. So we compare the losses below with two others: that of *trigram counts*, which predict a character from the two before it, and that of the same model without attention.
 
 Most models below belong to the experiment grid that this book's chapters share (the *ladder*). They have six blocks and about 80,000 parameters (size S) or 300,000 (M). [How we know](06_hybridnorm.ipynb#how-we-know) compares this setting with the paper's.
 """
@@ -398,13 +398,13 @@ plots.curves(
     logx=True,
     reference={"trigram counts": ngram_loss(ladder.build_text(first), 3, "validation")},
     ylim=(1.3, 3.2),
-    caption="Validation loss against learning rate at size S, with embeddings of RMS 1. At their best learning rates, the recipes with attention reach similar losses. As the learning rate rises, Post-Norm fails first. Of the recipes with attention, QKV-Pre's loss rises least.",
+    caption="Validation loss against learning rate at size S, with embeddings of RMS 1. At their best learning rates, the recipes with attention reach similar losses. As the learning rate rises, Post-Norm fails first. Among the recipes with attention, QKV-Pre's loss rises least.",
     provenance=lab.provenance(tuning.where(arm=[*shown.values()])),
 ).named("by-rate")  # fmt: skip
 
 # %% [markdown]
 r"""
-The models are trained long enough: the recipes with attention have far lower losses than both yardsticks.
+The models are trained long enough: the recipes with attention have far lower losses than both of these.
 
 In the next table each recipe has its best learning rate. The column *improvement* is Pre-Norm's test loss minus the
 recipe's, with its 95 % interval. The column *sensitivity* is the mean loss over two decades of learning rates, minus the loss at the best one.
@@ -422,8 +422,8 @@ plots.table(ladder.table(climbed.where(arm=[*recipes.values(), "no attention"]))
 # %% [markdown]
 r"""
 At size S, HybridNorm is several times as sensitive to the learning rate as QKV-Pre. The two differ only in the norm on the stream, so this norm seems to cause the sensitivity.
-In larger models, too, HybridNorm is sensitive: at 64 layers, [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) report a largest stable rate of 7.65e-3
-for Pre-Norm and of 4.9e-4 for HybridNorm. Table 4 uses one rate for all rows, and a low one, so it cannot show this.
+In a larger model, too, HybridNorm seems sensitive: at 64 layers, [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) report a largest stable rate of 7.65e-3
+for Pre-Norm and of 4.9e-4 for HybridNorm. Table 4 uses one low rate for all rows, so it cannot show this sensitivity.
 
 ### Which change accounts for the improvement?
 
@@ -451,9 +451,9 @@ ladder.improvement(climbed, "hybrid").claim(
 r"""
 At size M HybridNorm's loss is lower than Pre-Norm's, but at size S the interval contains zero, and with 24 blocks (D24 in the table) HybridNorm's loss is higher. Our models are far smaller than the paper's, so the card gives no verdict on Table 4.
 
-HybridNorm's improvement over Pre-Norm may have three sources: chance, the norms inside attention, and the norm on the stream. HybridNorm\*'s has a fourth, its first block. To test each change, we compare two recipes that differ in nothing else.
+HybridNorm's improvement over Pre-Norm may have three sources: chance, the norms inside attention, and the norm on the stream. HybridNorm\*'s improvement may have a fourth, its first block. To test each change, we compare two recipes that differ in nothing else.
 
-**1. Chance.** With one run per row, Table 4 alone cannot rule out chance: two of its rows that can compute the same functions differ by nearly half of HybridNorm's improvement. Several seeds per recipe can, and all our comparisons have them.
+**1. Chance.** With one run per row, Table 4 cannot rule out chance: two rows that can compute the same functions differ by nearly half of HybridNorm's improvement. All our comparisons have several seeds per recipe.
 
 **2. The norms inside attention.** QKV-Pre makes this change alone. Its published perplexity is 19.96, *lower* than plain HybridNorm's. The row Pre-QK-Pre, with norms on queries and keys only, has 20.22
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). We compare QKV-Pre first with Pre-Norm, then with a Pre-Norm model that has norms on queries and keys:
@@ -486,7 +486,7 @@ QKV-Pre reaches a lower loss than Pre-Norm at both sizes. We could not show that
 **3. The norm on the stream.** In the paper, the effect of this norm depends on the order of the changes. If norms on queries, keys and values are there already, it brings no improvement: the perplexity is 19.96 without it (QKV-Pre) and 20.00 with it (HybridNorm). If it is added to plain Pre-Norm, which gives the row Pre-Post, it brings half of HybridNorm's improvement: the perplexity falls from 20.30 to 20.15
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [all sixteen rows](E_hybridnorm.ipynb#table-4-sixteen-placements).
 
-What does this norm add to norms inside attention? We compare QKV-Pre with HybridNorm\*, which has the lower perplexity of the paper's two versions of HybridNorm. The first blocks of QKV-Pre and HybridNorm\* can compute the same functions, so the two recipes differ only in the norm on the stream of the later blocks.
+What does this norm add if there are norms inside attention already? We compare QKV-Pre with HybridNorm\*, the paper's better version. The first blocks of these two recipes can compute the same functions, so the recipes differ only in the norm on the stream of the later blocks.
 """
 
 # %%
@@ -508,9 +508,9 @@ ladder.improvement(climbed, "hybrid*" + small_in, "qkv-pre" + small_in).claim(
 
 # %% [markdown]
 r"""
-With large embeddings we see no benefit of the norm on the stream: at size S, QKV-Pre's loss is lower than HybridNorm\*'s, and at size M the interval contains zero. With small embeddings, in a preliminary evaluation, HybridNorm\*'s loss is lower.
+With large embeddings we see no benefit from the norm on the stream: at size S, QKV-Pre's loss is lower than HybridNorm\*'s, and at size M the interval contains zero. With small embeddings, in a preliminary evaluation, HybridNorm\*'s loss is lower.
 
-**4. The first block.** The next table lists the improvement at each step, for the paper and for our three sizes of embeddings:
+**4. The first block.** The next table lists the improvement at each step, for the paper and, at size S, for our three sizes of embeddings:
 """
 
 
@@ -529,16 +529,16 @@ plots.table(
 r"""
 For the first block (HybridNorm to HybridNorm\*) all three of our intervals contain zero. Appendix C has [other first blocks](C_zoo.ipynb#first-blocks).
 
-With small embeddings the whole improvement, from Pre-Norm to HybridNorm\* (the last row), is about as large as the published one. But the three steps differ from the published ones. In the paper the norm on the stream did not help, whereas with our smallest embeddings it seems to lower the loss. So we have not found the source of the paper's improvement. With small embeddings our intervals are
-wide, so no single step is known precisely. (The table is for size S.)
+With small embeddings the whole improvement, from Pre-Norm to HybridNorm\* (the last row), is about as large as the published one. But the three steps differ from the published ones. In the paper, adding the norm on the stream to QKV-Pre did not help, whereas with our smallest embeddings it seems to lower the loss. So we have not found the source of the paper's improvement. Our intervals for small embeddings are
+wide, so no single step is known precisely.
 
 ### The size of the embeddings
 
-Our results depend on the size of the embeddings, and the embeddings in the authors' code are small. The code draws them by the rule $1/\sqrt{2.5\,d}$
+Our results depend on the size of the embeddings, and the embeddings in the authors' code are small. A rule in the code gives them the standard deviation $1/\sqrt{2.5\,d}$
 ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805)). For its width of 2,048 this is 0.014, for Table 4's width of 1,536 it is
 a little more, and for our width of 32 it is $1/\sqrt{80}$, a ninth.
 
-We trained four recipes with embeddings that enter the stream with an RMS of 1, a ninth or $0.014$. They are drawn with standard deviation $1/\sqrt d$ and multiplied by $\sqrt d$, which gives RMS 1. For the two smaller values a second factor, the *fixed multiplier*, scales the embeddings throughout training.
+We trained the four recipes with embeddings that enter the stream with an initial RMS of 1, a ninth or $0.014$. Embeddings are drawn with standard deviation $1/\sqrt d$ and multiplied by $\sqrt d$, which gives RMS 1. For the two smaller values a second factor, the *fixed multiplier*, scales the embeddings throughout training.
 """
 
 # %%
@@ -615,9 +615,7 @@ compare_costs(costs["hybrid"], costs["pre"], four).claim(
 
 # %% [markdown]
 r"""
-Embeddings that the multiplier keeps small raise Pre-Norm's loss. They raise it more than HybridNorm's. But one pair of recipes is thin evidence.
-
-So we compare all four recipes, at both small RMS values.
+Embeddings that the multiplier keeps small raise Pre-Norm's loss, and they raise it more than HybridNorm's. But one pair of recipes is thin evidence, so we compare all four, at both small RMS values.
 How much more do small embeddings raise the loss without a norm on the stream than with one?
 """
 
@@ -664,9 +662,9 @@ The slider's figure does not predict everything: HybridNorm\* preserves less of 
 
 ### Small embeddings that can grow
 
-Does this repair explain the improvement at 550 million parameters? Table 4 speaks against it: by the code's rule its embeddings enter small, and yet the norm on the stream brought no improvement on top of norms inside attention.
+Does this repair explain the improvement at 550 million parameters? Table 4 speaks against it: under the code's rule its models have small embeddings, and yet the norm on the stream brought no improvement on top of norms inside attention.
 
-But the paper's embeddings are drawn small and can grow, whereas ours have a fixed multiplier. So we also trained the four recipes with small embeddings that can grow. Their weights are drawn $0.014$ times as large as those of our embeddings of RMS 1, and the only multiplier is $\sqrt d$. At step 0 these networks and those with the fixed multiplier compute the same outputs.
+But embeddings in the authors' code are drawn small and can grow, whereas ours have a fixed multiplier. So we also trained the four recipes with small embeddings that can grow. Their weights are drawn $0.014$ times as large as those of our embeddings of RMS 1, and the only multiplier is $\sqrt d$. At step 0 these networks and those with the fixed multiplier compute the same outputs.
 """
 
 
@@ -715,7 +713,7 @@ ladder.improvement(climbed, "hybrid" + growing, "hybrid").claim(
 
 # %% [markdown]
 r"""
-The improvement at each step, by how the embeddings enter:
+The improvement at each step, for three kinds of embeddings:
 """
 
 # %%
@@ -733,11 +731,11 @@ r"""
 The embeddings do grow: after training they enter with an RMS near 1 or above. In this preliminary evaluation HybridNorm's loss is still lower than Pre-Norm's, so its improvement does not seem to need the fixed multiplier.
 
 But if the embeddings can grow, the single steps agree with the published ones even less: judging by the means, the norm on the stream accounts for the whole improvement. So the fixed multiplier does not explain why our table and the paper's disagree.
-[How we know](06_hybridnorm.ipynb#how-we-know) lists other differences, and our factor $\sqrt d$ is one more: a step of Adam moves the embeddings $\sqrt d$ times as far. We tested none of them with embeddings that grow.
+[How we know](06_hybridnorm.ipynb#how-we-know) lists other differences, and our factor $\sqrt d$ is one more: with it, a step of Adam moves the embeddings $\sqrt d$ times as far. We tested none of them with embeddings that grow.
 
-The cost of small embeddings for Pre-Norm depends on the fixed multiplier: if the small embeddings can grow, its mean loss is no higher than with embeddings of RMS 1.
+We see small embeddings raise Pre-Norm's loss only with the fixed multiplier: if they can grow, its mean loss is no higher than with embeddings of RMS 1.
 
-Unexpectedly, with embeddings that are drawn small and can grow, HybridNorm reaches a lower loss than with embeddings of RMS 1. We do not know why.
+Unexpectedly, HybridNorm reaches a lower loss with such embeddings than with RMS 1. We do not know why.
 """
 
 # %% tags=["mechanism", "remove-cell"]
@@ -801,7 +799,7 @@ In preliminary evaluations, HybridNorm's loss is higher than Pre-Norm's from Xav
 | Pre-Norm | 20.29 | 20.49 | 20.44 |
 | HybridNorm | 20.44 | 20.40 | 20.00 |
 
-HybridNorm's 20.00 in Table 4 is from the Megatron column, but Pre-Norm's 20.30 is not. Section 4.4 of the paper explains why: for Table 4 each
+HybridNorm's 20.00 in Table 4 is from the Megatron column, but Pre-Norm's 20.30 is not. Section 4.4 explains why: for Table 4 each
 of the two recipes was given the initialization that suits it, Normal for Pre-Norm and Megatron's for HybridNorm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The initialization of the other rows is not stated. So the
 first step of Table 4, from Pre-Norm to QKV-Pre, may change the initialization, too.
 
@@ -814,7 +812,7 @@ In Table 5 the models have 29 layers instead of 16. Post-Norm diverges, and the 
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). None of these models starts from Xavier's weights. Is it the recipe that lets deep models train, or the
 initialization?
 
-We trained twelve blocks for a hundred steps at one learning rate, from Xavier's weights and from Megatron's. Such short training cannot rank the recipes. It does show which models start to learn and which are *stuck*: at the end, their loss is still that of the unigram baseline, which knows only letter frequencies.
+We trained models of twelve blocks for a hundred steps at one learning rate, from Xavier's weights and from Megatron's. Such short training cannot rank the recipes. It does show which models start to learn and which are *stuck*, that is, still have the loss of the unigram baseline, which knows only letter frequencies.
 Only longer training can show whether a stuck model is merely late, so we also trained Post-Norm and HybridNorm for four times as many steps.
 
 | question | choices | ours |
@@ -915,9 +913,9 @@ stuck = {name: count_stuck(part) for name, part in deep.items()}
 # %% [markdown]
 r"""
 So from Xavier's weights a deep HybridNorm starts to learn late, but it does start. QKV-Pre,
-which differs from HybridNorm only in the norm on the stream, starts in time. Post-Norm hardly learns in four hundred steps at this rate.
+which differs from HybridNorm only in the norm on the stream, starts within a hundred steps. Post-Norm hardly learns in four hundred steps at this rate.
 
-The longer runs stretch warm-up and decay as well, so they are not the short runs continued. And a late start is not instability: a few hundred steps at one learning rate cannot show whether a deep HybridNorm stays stable.
+In the longer runs warm-up and decay are longer, too, so these runs do not simply continue the short ones. And a late start is not instability: a few hundred steps at one learning rate cannot show whether a deep HybridNorm stays stable.
 
 ### The paper's own explanation: gradients
 
@@ -931,7 +929,7 @@ many heads, a mask and rotation:
 $$\langle W, \nabla_W\mathcal L\rangle = 0, \qquad \nabla\mathcal L(tW) = \tfrac1t\,\nabla\mathcal L(W) \quad (t > 0).$$
 
 The size of these matrices does not change the function. But a larger $W$ turns more slowly, as if the learning rate were lower. This is one reason why a
-ranking depends on initialization and learning rate.
+ranking can depend on initialization and learning rate.
 """
 
 # %%
@@ -1009,11 +1007,11 @@ exact((typed(other) - typed(batch))[0].abs().max(), tolerance=1).claim(
 
 # %% [markdown]
 r"""
-**The name HybridNorm** is easily misread: [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) describe HybridNorm as whole *blocks* that alternate.
+**The name HybridNorm** is easily misread: [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) describe HybridNorm as whole *blocks* that alternate, so the rates quoted above may belong to another recipe.
 
 **HybridNorm\*** is
-a command-line option of the authors' code. In your own code, pass each block its index: otherwise every block is built like the
-first one.
+a command-line option of the authors' code. In your own code, pass each block its index: otherwise the first block cannot differ from
+the others.
 
 Three mistakes are typical of the **norms inside attention**: they run over the full width instead of each head, they come after the rotation instead of before it, or the values have no norm.
 
@@ -1123,8 +1121,8 @@ r"""
 
 ### The setting, line by line
 
-The next table compares our settings with those of the paper's Table 7 and of the released code. That code is [commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805), with the configuration of the
-dense model of 1.2 billion parameters. It does not contain the configurations of the models in Table 4.
+The next table compares our settings with those of the paper's Table 7 and of the released code ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805), with the configuration of the
+dense model of 1.2 billion parameters). The code does not contain the configurations of the models in Table 4.
 """
 
 # %%
@@ -1165,7 +1163,7 @@ r"""
 - **Which change accounts for the improvement?** In the published table, the norms inside attention account for $\ln(20.30/19.96) = 0.017$ of $\ln(20.30/19.85) = 0.022$ nats
   ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)), unless that step changed the initialization, too. The next two steps (to HybridNorm and HybridNorm\*) are about as small as the difference between two rows that can compute the same functions. <!-- derived -->
 - With large embeddings, in our small models, the norms inside attention lower the loss: QKV-Pre reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to that. HybridNorm's loss is lower than Pre-Norm's at size M, and at size S the interval contains zero. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
-- With embeddings that a fixed multiplier keeps small, the norm on the stream accounts for a part of the improvement: it undoes a part of the increase in loss that such embeddings cause. We trained only size S with them. The runs do not settle how much each step contributes. One can enlarge the embeddings instead.
+- With embeddings that a fixed multiplier keeps small, the norm on the stream accounts for a part of the improvement: it undoes a part of the increase in loss that such embeddings cause. We trained only size S with them. The runs do not settle how much each step contributes. With larger embeddings there is less to undo.
   <!-- 06-small-embeddings-cost-pre-norm 06-a-norm-on-the-stream-saves-small-tokens -->
 - Embeddings that are drawn small and can grow do grow. In a preliminary evaluation at size S HybridNorm's loss is still lower than Pre-Norm's. It is also lower than HybridNorm's own loss with large embeddings, so the way in which embeddings enter is a part of the recipe. We tried one RMS.
   <!-- 06-hybrid-ahead-where-tokens-grow 06-star-ahead-where-tokens-grow 06-hybrid-gains-where-tokens-grow -->
@@ -1174,7 +1172,7 @@ r"""
 - Nor is HybridNorm better at every depth. With embeddings of RMS 1 and width 32 we detect no improvement at twelve blocks. At 24 blocks, trained on only 5.4 characters per parameter, the losses of both HybridNorm and HybridNorm\* are higher than Pre-Norm's ([appendix E](E_hybridnorm.ipynb#table-5-depth)). <!-- 06-each-at-its-own -->
 - One learning rate for all favours the recipes that it suits. Ask of every ranking: from which initialization,
   with which embeddings, at which learning rates, and with how many runs per row? <!-- derived -->
-- Attention with its own norms is invariant to the scale of its input. So some rows of the table can compute the same functions. <!-- 06-rows-that-are-one-function -->
+- Attention with its own norms is invariant to the scale of its input. So some rows of Table 4 can compute the same functions. <!-- 06-rows-that-are-one-function -->
 - The gradient of $W_Q$, $W_K$ or $W_V$ is orthogonal to the matrix, and smaller if the matrix is larger. So a larger matrix turns more slowly, as at a lower learning rate. <!-- 06-gradient-is-orthogonal -->
 - With Xavier's weights, HybridNorm with twelve blocks is stuck after 100 steps, but not after 400 steps. Train longer before you conclude that a run never starts. <!-- 06-deep-hybrid-gets-stuck-from-xavier 06-deep-hybrid-is-late-not-stuck -->
 - Pseudo-code is not code: type it in, and run a check on it. <!-- 06-printed-code-mixes-examples 06-mistakes-are-caught -->
@@ -1183,7 +1181,7 @@ r"""
 
 - **Equations.** $Y = X + \mathrm{MHA}_{QKV}(X)$ with norms on queries, keys and values; $X' = N(Y) + \mathrm{FFN}(N(Y))$.
 - **Variant.** HybridNorm\*: the first block has Pre-Norm's input norm, too, and Pre-Norm's feed-forward sublayer.
-- **When to use it.** Train HybridNorm and QKV-Pre, which has the same attention, at your size and initialization, and use HybridNorm if its loss is lower. Let small embeddings grow: a fixed multiplier that kept them at RMS $0.014$ raised every recipe's mean loss at our smallest size.
+- **When to use it.** Train HybridNorm and QKV-Pre at your size and initialization, and use HybridNorm if its loss is lower. Let small embeddings grow: a fixed multiplier of $0.014$ raised every recipe's mean loss at our smallest size.
 - **Cost.** HybridNorm has three small norms inside attention, in place of the one before attention.
 
 | symptom | cause | remedy |

@@ -87,11 +87,11 @@ plots.explore(
 r"""
 ## The idea: one number in, one number out
 
-DyT replaces a norm by a curve,
+Dynamic Tanh (DyT) replaces a norm by a curve,
 
 $$\mathrm{DyT}(x) = \gamma\odot\tanh(\alpha x) + \beta,$$
 
-with one learned number $\alpha$ per layer. Its authors report parity with norms in models that range from image models to language models of 70 billion parameters.
+with a gain $\gamma$, a shift $\beta$ and one learned number $\alpha$ per layer. Its authors report parity with norms, from image models to language models of 70 billion parameters.
 
 Take two tokens, the second ten times the first. What is the output of each map in the next table? ($\alpha = \tfrac12$, gain 1, shift 0.)
 """
@@ -112,8 +112,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-Layer norm is invariant to the factor of ten. DyT is not: for the small token it keeps the order of sizes (3 to 1 becomes 2 to 1), and for the large token it keeps little more than the
-signs. But both are **bounded**. With gain 1 no entry of DyT exceeds 1, and no entry of layer norm exceeds $\sqrt{d-1}$, for $d$ channels. (The outputs sum to 0, and their squares sum to $d$. If one entry is $y$, the other $d-1$ sum to $-y$, so their squares sum to at least $y^2/(d-1)$. Hence $y^2 + y^2/(d-1) \le d$.) DyT's authors say that the essential part is the squashing of extreme values. (Derf and BHyT are explained below.)
+Layer norm is invariant to the factor of ten. DyT is not: for the small token it preserves a part of the contrast between entries (3 to 1 becomes 2 to 1), and for the large token little more than the
+signs. But both are **bounded**. With gain 1 no entry of DyT exceeds 1, and no entry of layer norm exceeds $\sqrt{d-1}$, for $d$ channels. (Layer norm's outputs sum to 0, and their squares sum to $d$. If one entry is $y$, the other $d-1$ sum to $-y$, so their squares sum to at least $y^2/(d-1)$. Hence $y^2 + y^2/(d-1) \le d$.) DyT's authors say that the essential part is the squashing of extreme values. (Derf and BHyT are explained below.)
 
 ## Where the S comes from
 
@@ -127,7 +127,7 @@ The second factor averages over the tokens *that have an entry at $x$*. Near zer
 $\sigma$ have any, and their lines are flat. So the pooled map is steep in the middle and flatter at the ends. This requires only tokens of
 **different** size (see the slider above).
 
-To measure it, let the **bend** of a map be the slope of the far entries (the 1 % with the largest absolute values) divided by the slope of the middle entries (the 50 % with the smallest). A
+To measure this shape, let the **bend** of a map be the slope of the far entries (the 1 % with the largest absolute values) divided by the slope of the middle entries (the 50 % with the smallest). A
 line has a bend of 1. The more a map curves into an S, the *smaller* this number is.
 """
 
@@ -160,7 +160,7 @@ r"""
 So a plot that shows an S means that the *data* contain tokens of very different size. Large models have such tokens:
 a few of their activations are up to 100,000 times as large as the rest ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)).
 
-There is a second view, in which the norm itself bends. Fix all entries of a token but one, and move that one. Then $\sigma$ changes with it, and the line of
+In a second view the norm itself is a curve. Fix all entries of a token but one, and move that one. Then $\sigma$ changes with it, and the line of
 the token turns. With $C$ the sum of squares of the other entries, RMSNorm's
 output for the moving entry is
 
@@ -190,7 +190,7 @@ r"""
 
 ### What is given up: invariance to scale
 
-$\tanh(\alpha\cdot c\,x) = \tanh((c\alpha)\,x)$. Multiplying the input by $c$ and multiplying $\alpha$ by $c$ give the same function. So the size of a model's stream also determines which $\alpha$ is good. A language model starts with small embeddings. In a model with norms, the first norm rescales them. With DyT nothing does, so
+Multiplying DyT's input by $c$ has the same effect as multiplying $\alpha$ by $c$: $\tanh(\alpha\cdot c\,x) = \tanh((c\alpha)\,x)$. So the size of a model's stream also determines which $\alpha$ is good. A language model starts with small embeddings. In a model with norms, the first norm rescales them. With DyT nothing does, so
 the authors' LLaMA multiplies them by a learned number that starts at $\sqrt d$. Deeper in the model the size of the stream depends on the outputs of the
 sublayers, and in a Pre-Norm stack it grows (chapter 02).
 
@@ -220,7 +220,7 @@ Layer norm's Jacobian is a dense matrix: it removes the mean and the component a
 
 $$\frac{\partial y_i}{\partial x_i} = \gamma_i\,\alpha\,\mathrm{sech}^2(\alpha x_i), \qquad \frac{\partial y}{\partial\alpha} = \gamma\odot x\odot\mathrm{sech}^2(\alpha x).$$
 
-In both derivatives the factor $\mathrm{sech}^2$ vanishes where $|\alpha x|$ is large. Such an entry is **saturated**: it passes hardly any gradient to the layers
+In both derivatives the factor $\mathrm{sech}^2$ is nearly 0 for an entry whose $|\alpha x|$ is large. Such an entry is **saturated**: it passes hardly any gradient to the layers
 below, *and hardly any to $\alpha$*. If most entries are saturated, only the few others send $\alpha$ a gradient. A smaller $\alpha$ would
 repair the layer, but whether $\alpha$ shrinks depends on a few exceptional entries. In a norm, too, one huge entry passes hardly any gradient, since it dominates $\sigma$, but its
 neighbours still pass $\gamma/\sigma$. And if all entries of a token grow, none of them saturates.
@@ -262,7 +262,7 @@ plots.panels(
     },
     xlabel="α x; for layer norm, x of a token with standard deviation 1",
     caption="Output, and factor by which a gradient is multiplied, against the entries of one token, for layer norm and DyT. Under layer norm all entries are on one straight line and share its slope. "
-    "DyT's curve is flat at both ends: beyond two on either side the output shows hardly more than the sign, and hardly any gradient passes.",
+    "DyT's curve is flat at both ends: beyond 2 on either side the output shows little more than the sign, and hardly any gradient passes.",
 ).named("flat-ends")
 
 # %% [markdown]
@@ -297,12 +297,12 @@ r"""
 ### Two related methods
 
 **Derf** ([Chen et al., 2025](https://arxiv.org/abs/2512.10938)) is the result of a search for the best squashing function: the error function with a
-learned centre, $y = \gamma\odot\mathrm{erf}(\alpha x + s) + \beta$. It is nearly a tanh that is a fifth steeper, and its tails saturate sooner.
+learned centre, $y = \gamma\odot\mathrm{erf}(\alpha x + s) + \beta$. Its curve is nearly that of a tanh with an $\alpha$ larger by a fifth, and its tails saturate sooner.
 
 **BHyT** ([Byun et al., 2026](https://arxiv.org/abs/2601.09719)) is $y = w\odot\tanh\!\big(\lambda x/(\kappa\,\mathrm{RMS}(x))\big)$ with
 $\kappa = 10$. It contains an RMSNorm, followed by a tanh, so it still needs statistics. If $\lambda = 1$, the arguments of the tanh are about a tenth, where tanh is nearly a line. (Its authors start $\lambda$ at 1 to 5.)
 
-Unlike these two, **PRepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)) takes statistics in training only, and folds them away afterwards: [in appendix B](B_batch.ipynb#batch-statistics-repaired-and-trained).
+Unlike these two, **PRepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)) takes statistics in training only, and folds them away afterwards ([appendix B](B_batch.ipynb#batch-statistics-repaired-and-trained)).
 """
 
 # %%
@@ -385,8 +385,8 @@ show(dynamic_tanh)
 # %% [markdown]
 r"""
 In a model, the recipe `dyt` is Pre-Norm with DyT in place of every norm, as in the authors' LLaMA. It has no shift $\beta$, a learned factor on the embedding, and
-*two* initial values $\alpha_0$, one for attention's norms and one for all others. For language models the two values decrease with the width: they are (1, 1) at width 1024 and (0.2, 0.05) at 8192.
-Our models are narrower than any of these and start at 1 and 1.
+*two* initial values $\alpha_0$, one before attention and one everywhere else. For language models the two values decrease with the width: they are (1, 1) at width 1024 and (0.2, 0.05) at 8192.
+Our models are narrower still, and both values start at 1.
 """
 
 # %% [markdown]
@@ -403,7 +403,7 @@ We use three kinds of models:
 
 Most published statements on DyT are about ImageNet, or about models at least a thousand times larger than ours. Our models are too small to test them, so the cards on such statements show how such a comparison is made and give no verdict.
 
-We begin with the runs on digits, and first search the learning rates:
+We start with the runs on digits (results below), and search the learning rates:
 """
 
 # %%
@@ -436,7 +436,7 @@ hot = lab.run(Experiment(digits, {"arm": eyes, "train.lr": [high], "seed": five}
 r"""
 ### The maps of a trained model
 
-We recorded the input and output of each norm, before gain and shift, in a small text model after 180 steps. Then we trained it once more with a planted outlier: in the embedding of the space, the most common symbol, we added 30 to one
+We recorded the input and output of each norm, before gain and shift, in a small text model after 180 steps. Then we trained it once more with a planted outlier: in the embedding of the space, the most common character, we added 30 to one
 channel.
 """
 
@@ -559,20 +559,20 @@ The column *ours* shows the claim that we preregistered, *DyT reaches a lower lo
 
 A paper about doing without norms needs one control above all: the same model with *no norm*, and nothing in its place.
 Six such blocks train well, if the learning rate is right and the branches start small (chapters 00 and 10). So at this depth a tanh has little
-to protect, and can do harm. Zhu et al. report parity for far deeper stacks, trained on billions of tokens, with $\alpha_0$ chosen by a sweep; our result says nothing about them. The public evidence closest to our size is the log of
+to stabilize, and can do harm. Zhu et al. report parity for far deeper stacks, trained on billions of tokens, with $\alpha_0$ chosen by a sweep; our result says nothing about them. The closest public evidence that we know is the log of
 [nanochat](https://github.com/karpathy/nanochat/blob/92d63d4e8bb4df75c3b71618f31ddde2378b2bcd/dev/LOG.md#L7): in its twelve layers no variant of DyT beat the baseline.
 
 In the figure (most points there are single runs), at three times its best learning rate the stack without norms diverges. At three times their best rates DyT and Derf
-still train, presumably because the curve is bounded: however large the stream grows, the inputs of the sublayers stay small. At ten times the best rate only RMSNorm's loss is far below 3.1 nats, which is roughly the loss of a predictor that knows only how often each character occurs.
+still train, presumably because the curve is bounded: however large the stream grows, the inputs of the sublayers stay small. At ten times the best rate only RMSNorm's loss is far below 3.1 nats, roughly the loss of the unigram baseline (character frequencies alone).
 
 ### Why is DyT's loss higher? Three hypotheses
 
-We tested three hypotheses to some extent. None of the tests identifies the reason, and we did not test a fourth, that branches start smaller under DyT.
+We tested three hypotheses, and none of the tests identifies the reason. We did not test a fourth, that branches start smaller under DyT.
 
 1. **$\alpha$ does not adapt.** The stream grows as sublayers write into it, and a norm divides by whatever has grown. For DyT to do the same, $\alpha$
    would have to track $1/\mathrm{RMS}$ of the input, norm by norm.
 2. **Saturation.** Entries that have outgrown $1/\alpha$ are on the flat
-   ends of the curve. The input of the sublayers is then little more than signs, and few entries are left on the slope to send $\alpha$ a gradient.
+   ends of the curve. The input of the sublayers is then little more than signs, and only a few entries still send $\alpha$ a gradient.
 3. **The activation function.** [Verma (2026)](https://arxiv.org/abs/2604.23434) attributes the collapse of a LLaMA with DyT to SwiGLU, and the ladder's models have SwiGLU, too.
 
 | question | choices | ours |
@@ -639,17 +639,18 @@ inside.measure(follow).claim(
     "07-learned-alpha-follows-scale",
     "> 0.5",
     "DyT's learned α tracks one over the standard deviation of the layer's input.",
-    found="Over all DyT layers of a trained model, the correlation between log |α| and log (1/RMS of the layer's input) is {mean:+.2f}.",
+    found="If α starts at 1, the correlation between log |α| and log (1/RMS of the layer's input) over all DyT layers of a trained model is {mean:+.2f}.",
     source="Zhu et al. 2025, arXiv 2503.10622, section 6 (α after training against 1/std)",
     published="α tracks 1/std of the activations",
+    beside={"second value": "α from ¼ and from 4: the table below"},
     domain=Domain("models of full size, trained to the end", ours, inside=False),
 )
 
 # %% [markdown]
 r"""
-About half of the entries are saturated. The first hypothesis fits so far: $\alpha$ has decreased from 1 in every norm, but we do not see that it has decreased more in norms whose input is larger.
+About half of the entries are saturated. The first hypothesis fits so far: $\alpha$ has decreased from 1 in every DyT layer, but we do not see that it has decreased more where the input is larger.
 
-The second hypothesis can be tested. If $\alpha$ starts at a quarter, fewer entries should be saturated, *provided that the stream stays as it was*. If it starts at four, more entries should be saturated. We trained the same model from both initial values. Before you look, predict how three quantities change from the first norm to the last: the RMS of the input, the learned $\alpha$, and the share of saturated entries.
+The second hypothesis can be tested. If $\alpha$ starts at a quarter, fewer entries should be saturated, *provided that the stream stays as it was*. If it starts at four, more entries should be saturated. We trained the same model from both initial values. Before you look, predict how three quantities change from the first DyT layer to the last: the RMS of the input, the learned $\alpha$, and the share of saturated entries.
 """
 
 # %%
@@ -713,12 +714,14 @@ plots.table(
 
 # %% [markdown]
 r"""
-If $\alpha$ starts at a quarter, training undoes nearly the whole factor of four: the learned $\alpha$ is only somewhat smaller than from an initial value of 1, and we detect no change in the share of saturated entries. If it starts at four, only
-the last norms recover. In the others nearly all entries stay saturated, and only the few that are left on the slope send $\alpha$ a gradient. At the learning rate that was tuned for an initial $\alpha$ of 1, both other initial values give a higher loss, and the initial value of 4 gives a far higher one.
+If $\alpha$ starts at a quarter, little of the factor of four is left after training: the learned $\alpha$ is only somewhat smaller than from an initial value of 1, and we detect no change in the share of saturated entries. If it starts at four, $\alpha$ becomes small only in
+the last layers. In the others nearly all entries stay saturated, and only the few other entries send $\alpha$ a gradient. At the learning rate that was tuned for an initial $\alpha$ of 1, both other initial values give a higher loss, and the initial value of 4 gives a far higher one.
 
-So the loss is high where nearly all entries are saturated, as the second hypothesis says. But with an initial $\alpha$ of ¼ the loss is higher, too, and we do not see a higher share of saturated entries. So saturation does not seem to be the whole reason. The last column of the table
+So the loss is high where nearly all entries are saturated, as the second hypothesis says. But with an initial $\alpha$ of ¼ the loss is higher, too, and we do not see a higher share of saturated entries. This suggests that saturation is not the whole reason.
+In the models of [Verma (2026)](https://arxiv.org/abs/2604.23434), more entries are saturated where DyT's loss is *lower* than the baseline's (49 %, on little text) than where it is higher (23 %, on much text).
+
+The last column of the table
 speaks against the first hypothesis: the correlation is highest where DyT's loss is highest.
-In the models of [Verma (2026)](https://arxiv.org/abs/2604.23434), with 64 million parameters, more entries are saturated where DyT's loss is *lower* than the baseline's (49 %, on little text) than where it is higher (23 %, on much text).
 
 The third hypothesis is the simplest to test. We replaced SwiGLU by GELU, with the same number of parameters, in the model with DyT and in the one without norms, each at its previous learning rate.
 
@@ -776,8 +779,8 @@ gaps["GELU"].claim(
 
 # %% [markdown]
 r"""
-With GELU, too, DyT's loss is higher than that of the model without norms, but this verdict is *weak*: in the last row of the table, one run of the model without norms has a far higher loss than the others, which widens both intervals. So the second card cannot
-say how much of the difference is due to SwiGLU. Without norms GELU may need a lower learning rate, which we did not try.
+With GELU, too, DyT's loss is higher than that of the model without norms, but this verdict is *weak*: in the last row of the table, one run of the model without norms has a far higher loss than the others, which widens both intervals. So the second card does not
+show how much of the difference is due to SwiGLU. Without norms GELU may need a lower learning rate, which we did not try.
 
 | hypothesis | test | result | what remains open |
 | --- | --- | --- | --- |
@@ -788,8 +791,8 @@ say how much of the difference is due to SwiGLU. Without norms GELU may need a l
 
 ### Images, and a rate that is too high
 
-DyT's first successes were with vision transformers: with DyT, ViT-B improves from 82.3 to 82.5 % on ImageNet ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)). On our digits DyT has a shift and $\alpha_0 = \tfrac12$, both as
-published for vision transformers. All three models, including *no norm*, keep the ViT's last layer norm. The table lists the test accuracy on digits. Guessing is right once in ten.
+DyT's first successes were with vision transformers: with it, ViT-B's accuracy on ImageNet rises from 82.3 to 82.5 % ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)). On our digits DyT has a shift and $\alpha_0 = \tfrac12$, both as
+published for vision transformers. All three models, including *no norm*, keep the ViT's last layer norm. The table lists the test accuracy on digits. Guessing is right one time in ten.
 """
 
 # %%
@@ -852,7 +855,7 @@ plots.curves(
     xlabel="peak learning rate",
     ylabel="test loss (nats)",
     logx=True,
-    caption="Test loss against peak learning rate for layer norm and DyT, after training on 2,048 characters. At learning rates above the one with its lowest loss, a model overfits. Which of the two models has the lower loss at 0.01, and which has the lower minimum?",
+    caption="Test loss against peak learning rate for layer norm and DyT, after training on 2,048 characters. Above its best learning rate, each model's test loss rises again. Which of the two models has the lower loss at 0.01, and which has the lower minimum?",
     provenance=lab.provenance(searched),
 ).named("little-text")
 
@@ -1023,11 +1026,11 @@ r"""
 ## What you now know
 
 - **Where does the S come from?** It comes from the tokens. Each token has a straight line whose slope is set by its standard deviation. Where standard deviations differ, the lines together form an S. <!-- 07-one-token-is-a-line 07-spread-makes-the-s -->
-- **Can one curve do the work of a norm?** It can do half of it. With DyT our image model learned at a learning rate at which blocks without norms fail, because DyT is bounded or because its branches are smaller. No continuous map of single entries, other than a constant, is invariant to scale.
+- **Can one curve do the work of a norm?** It can do half of it. With DyT our image model learned at a learning rate at which blocks without norms fail, perhaps because DyT is bounded or its branches are smaller. No continuous map of single entries, other than a constant, is invariant to scale.
   For DyT, scaling the stream and scaling $\alpha$ have the same effect. <!-- 07-dyt-survives-a-high-rate 07-scale-and-alpha-are-one-knob -->
-- On text, at the one size that we trained, DyT's loss is higher than that of a norm, and higher than that of the same model without norms. The reported parity is that of far larger models, with
+- On text, at the one size that we trained, DyT's loss is higher than that of a norm, and higher than that of the same model without norms. The authors report parity for far larger models, with
 $\alpha_0$ chosen by a sweep. <!-- 07-ladder-dyt-against-rms-norm 07-dyt-beats-no-norm -->
-- The reason for its higher loss remains open. At the rate tuned for an initial $\alpha$ of 1, an initial $\alpha$ of 4 leaves nearly every entry saturated and raises the loss considerably. An initial $\alpha$ of a quarter raises the loss, too, and we did not see the share of saturated entries fall.
+- The reason for DyT's higher loss remains open. At the rate tuned for an initial $\alpha$ of 1, an initial $\alpha$ of 4 leaves nearly every entry saturated and raises the loss considerably. An initial $\alpha$ of a quarter raises the loss, too, and we did not see the share of saturated entries fall.
   With GELU in place of SwiGLU, at one learning rate each, DyT's loss is again higher than that of the model without norms, though an outlying run makes this verdict weak. <!-- 07-smaller-first-alpha-leaves-fewer-flat 07-trained-dyt-is-saturated 07-learned-alpha-follows-scale 07-dyt-is-behind-without-swiglu-too -->
 - An advantage on little data must survive the tuning of both methods. Our runs did not show that it does. <!-- 07-scarce-data-each-tuned -->
 - BHyT contains a norm. <!-- 07-bhyt-is-a-small-rms-norm -->
@@ -1035,7 +1038,7 @@ $\alpha_0$ chosen by a sweep. <!-- 07-ladder-dyt-against-rms-norm 07-dyt-beats-n
 ## To carry away
 
 - **Equation.** $y = \gamma\tanh(\alpha x) + \beta$, entry by entry, with one learned $\alpha$ per layer.
-- **When to use it.** Use DyT where a statistic over a token is not available, and $\alpha$ can be tuned. Chapter 09 counts the memory traffic, and asks how much time that saves.
+- **When to use it.** Use DyT where a statistic over a token is not available, and $\alpha$ can be tuned. Chapter 09 counts its memory traffic, and asks how much time DyT saves.
 - **Cost.** Invariance to scale is given up, saturated entries pass hardly any gradient, and the best learning rate is different.
 - **Related methods.** Derf (erf in place of tanh), BHyT, PRepBN (statistics in training only).
 
@@ -1043,7 +1046,7 @@ $\alpha_0$ chosen by a sweep. <!-- 07-ladder-dyt-against-rms-norm 07-dyt-beats-n
 | --- | --- | --- |
 | a higher loss from the first steps | embeddings far below $1/\alpha$ | the factor $\sqrt d$ on the embedding |
 | a higher loss at the end | saturated entries, a hypothesis | a sweep of the initial $\alpha$ |
-| a lower loss on little data | the baseline overfits at that rate | tune the learning rate of both |
+| a lower loss on little data | a rate too high for the baseline | tune the learning rate of both |
 
 ## References
 

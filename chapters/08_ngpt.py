@@ -73,11 +73,10 @@ $$h \leftarrow \mathrm{norm}\big(h + \alpha\,(b - h)\big), \qquad \mathrm{norm}(
 
 The code calls this function `unit`, to distinguish it from a norm layer.
 
+With $\alpha = \tfrac14$ the sum in brackets is $(\tfrac34, \tfrac14)$, and the new stream is $(3, 1)/\sqrt{10}$. A sublayer cannot make its output count more by making it longer: $b$ always has length 1. Only the share matters.
 
-With $\alpha = \tfrac14$ the sum is $(\tfrac34, \tfrac14)$, and the new stream is $(3, 1)/\sqrt{10}$. A sublayer cannot make its output count more by making it longer: $b$ always has length 1. Only the share determines how much it counts.
-
-In three dimensions the stream moves on the surface of a ball, as in the figure below. The shortest way from $h$ to $b$ is an arc of a great circle. *Slerp* (spherical linear interpolation) follows it:
-it turns by the share $\alpha$ of the angle. nGPT takes a straight step (*lerp*, linear interpolation) and divides the result by its length. With one share for all channels, the new stream lies on this circle. nGPT learns a share for each channel, so its stream may leave the circle.
+In three dimensions the stream moves on the surface of a ball, as in the figure below. The shortest way from $h$ to $b$ is an arc of a great circle. *Slerp* (spherical linear interpolation) follows this arc:
+it turns $h$ by the share $\alpha$ of the angle. nGPT takes a straight step (*lerp*, linear interpolation) and divides the result by its length. With one share for all channels, the new stream lies on this circle. nGPT learns a share for each channel, so its stream may leave the circle.
 """
 
 # %%
@@ -147,7 +146,7 @@ exact((turned / (1e-4 * angle) - angle.sin() / angle).abs().max(), tolerance=1e-
 # %% [markdown]
 r"""
 From here on $\alpha$ has an entry for each channel, and $\odot$ multiplies entry by entry. Read the step as $h \leftarrow \mathrm{norm}\big(h - \alpha\odot(h - b)\big)$. For a fixed $b$, the difference $h - b$ is the gradient of
-$\tfrac12\|h-b\|^2$. So each sublayer proposes a point, and the stream takes one step of gradient descent towards it. The share is a
+$\tfrac12\|h-b\|^2$. So each sublayer proposes a point, and the stream takes one step of gradient descent towards it, with the share as
 learning rate. nGPT learns a share for every channel and uses its absolute value. The paper calls such a share an *eigen learning rate*.
 
 ## What unit length removes
@@ -195,15 +194,15 @@ exact((model(tokens) - before).abs().max(), tolerance=1e-10).claim(
 
 # %% [markdown]
 r"""
-So weight decay has practically no effect in nGPT: it only makes the gradient step slightly larger relative to the matrix. In a GPT it matters more. If a norm follows a matrix, as QK-Norm follows $W_q$ and
-$W_k$, the matrix's length does not affect the loss. So its gradient is at right angles to it, and gradient steps lengthen it. Decay shortens it, until the two effects balance. Only then does the *angle* by which it turns per step settle ([chapter 04](04_qk_norm.ipynb); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
-The sphere has no such first phase: the length is given, so the learning rate sets the angle from the first step on.
+So weight decay has practically no effect in nGPT: it only makes the gradient step slightly larger relative to the matrix. In a GPT weight decay matters more. If a norm follows a matrix, as QK-Norm follows $W_q$ and
+$W_k$, the matrix's length does not affect the loss. So the gradient is at right angles to the matrix, and gradient steps lengthen it. Decay shortens it, until the two effects balance. Only then does the *angle* by which it turns per step settle ([chapter 04](04_qk_norm.ipynb); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
+nGPT has no such first phase: its lengths are fixed, so the learning rate sets the angle from the first step on.
 
 ## Learned scales that restore size
 
 Cosines lie in $[-1, 1]$. This range is too small in three places.
 
-**Logits.** Imagine that the last stream has ideal cosines with the rows of the output head: 1 with the right token's row and −1 with all others. With three or more different rows, no stream has all these cosines at once, so every real loss exceeds the loss with ideal cosines. If all cosines are multiplied by a scale $s_z$, the ideal loss
+**Logits.** Imagine that the stream after the last block has ideal cosines with the rows of the output head: 1 with the right token's row and −1 with all others. With three or more different rows, no stream has all these cosines at once, so every real loss exceeds the loss with ideal cosines. If all cosines are multiplied by a scale $s_z$, the ideal loss
 is $\log\big(1 + (V-1)\,e^{-2s_z}\big)$ for a vocabulary of $V$ tokens. **The scale limits how sure the model can be.** nGPT learns a scale for each of the $V$ tokens.
 """
 
@@ -225,14 +224,14 @@ exact(off, tolerance=1e-12).claim(
 # %% [markdown]
 r"""
 **Attention.** After the rotation by rotary positions (RoPE), each head's queries and keys are divided by their lengths. Then both are multiplied, entry by entry, by the head's learned vector $s_{qk}$.
-The dot product of two random unit vectors of $d_k$ channels has a size of about $1/\sqrt{d_k}$, so the usual factor is inverted: logits are
+With $d_k$ channels per head, the dot product of two random unit vectors is about $1/\sqrt{d_k}$ in size, so the usual factor is inverted: logits are
 *multiplied* by $\sqrt{d_k}$ instead of divided by it. Values are not divided by their lengths, so a short value counts less in the average.
 
 **Feed-forward.** The layer computes $W_{down}\big(u\odot\mathrm{SiLU}(v)\big)$ from $u = W_{up}h$ and a gate $v = W_{gate}h$, with $\mathrm{SiLU}(v) = v\cdot\mathrm{sigmoid}(v)$. The entries of $u$ and $v$ are cosines, of size about $1/\sqrt d$ for a stream of width $d$. In this range SiLU is nearly linear, and the gate hardly selects. So $v$ is
 multiplied by $\sqrt d$, and $u$ and $v$ get learned scales, $s_u$ and $s_v$. (The official code has $\sqrt d$ on $u$ as well. This factor cannot
 matter: the output is linear in $u$ and divided by its length.)
 
-**How a scale is stored** matters as much as its value. Adam moves every stored number by about the learning rate $\eta$ per step, however large the number is. The entries of the matrices are about $1/\sqrt d$. nGPT therefore stores most scales at that size and multiplies them by a constant in the forward pass. Then a step of Adam changes a scale by about the same fraction as a matrix entry. Below, *stored* is the number that Adam changes, starting from *stored size*:
+**How a scale is stored** matters, too. Adam moves every stored number by about the learning rate $\eta$ per step, however large the number is. The entries of the matrices are about $1/\sqrt d$. nGPT therefore stores most scales at that size and multiplies them by a constant in the forward pass. Then a step of Adam changes a scale by about the same fraction as a matrix entry. Below, *stored* is the number that Adam changes, starting from *stored size*:
 
 $$\text{value} = \text{stored}\cdot\frac{\text{initial value}}{\text{stored size}}, \qquad \text{Adam's first step on the value: } \eta\cdot\frac{\text{initial value}}{\text{stored size}}.$$
 
@@ -402,7 +401,7 @@ plots.table(rows, digits=3)
 
 # %% [markdown]
 r"""
-The block learns, and every length in it stays 1. To turn the rest of a GPT into an nGPT, remove every norm layer, including the final one, and turn off weight decay
+The block learns, and every length in it stays 1. To turn a whole GPT into an nGPT, replace each residual addition by the step, remove every norm layer, including the final one, and turn off weight decay
 and warm-up. Then normalize queries and keys, add the scales, and call `normalize_weights` at the start and after every step of the optimizer.
 """
 
@@ -440,7 +439,7 @@ The models belong to the *ladder*, the experiment grid that the book's chapters 
 
 <details><summary>How we tuned and evaluated</summary>
 
-The models are trained on 20 characters of text per parameter, in 3,200 steps at size S and 6,000 at size M. The curves of early training come from five seeds of size S, at learning rates from an earlier, smaller search.
+The models are trained on 20 characters of text per parameter, in 3,200 steps at size S and 6,000 at size M. The curves of early training come from five runs per model at size S, at learning rates from an earlier, smaller search.
 Two comparisons are *preliminary evaluations*, with fewer seeds than preregistered: nGPT against QK-Norm, and the published initial values against ours.
 
 </details>
@@ -450,7 +449,7 @@ Pre-Norm with RMSNorm and a warm-up over a tenth of the steps. Neither model has
 
 ### Early training
 
-There are two explanations for the fast start of the paper's nGPT. The first is that nGPT skips the phase in which lengths settle, and the GPT does not. The second is simpler: nGPT has no warm-up, whereas the GPT takes its first steps at a low learning rate.
+The fast start of the paper's nGPT has two possible explanations. The first is that nGPT skips the phase in which lengths settle. The second is simpler: nGPT has no warm-up, whereas the GPT takes its first steps at a low learning rate.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -478,7 +477,7 @@ plots.loss_curves(
     ylim=(-0.4, 0.15),
     reference={"Pre-Norm GPT": 0.0},
     caption="Training loss minus the Pre-Norm GPT's at the same step. "
-    "nGPT's loss is higher for a few steps. Then it is lower by more than 0.4 nats, and for a while its curve leaves the figure. Which model has the lowest loss at the end?",
+    "nGPT's loss is higher for a few steps. Then it is lower, by more than 0.4 nats where its curve leaves the figure. Which model has the lowest loss at the end?",
     provenance=lab.provenance(*map(on_the_ladder, racers.values())),
 ).named("race")
 
@@ -543,7 +542,7 @@ end = sphere.measure("test.loss")
 # %% [markdown]
 r"""
 For these runs the second explanation is right, and our prediction was wrong: nGPT starts fast because it has no warm-up. A GPT without warm-up has a lower loss than nGPT from the first steps on. And if both models have a warm-up, nGPT's loss is higher
-than the GPT's for most of the first tenth, although all its lengths are still 1. So unit length does not make the start fast here. (Our runs cannot show whether settling lengths slow a GPT down: our GPT has no weight decay, so nothing makes its lengths settle.)
+than the GPT's for most of the first tenth, although all its lengths are 1. So unit length does not make the start fast here. (Our runs cannot show whether settling lengths slow a GPT down: our GPT has no weight decay, so nothing makes its lengths settle.)
 """
 
 # %%
@@ -564,7 +563,9 @@ plots.loss_curves(
 ).named("first-lap")
 
 # %%
-(abrupt.measure("test.loss") - flat.measure("test.loss")).claim(
+gpts = climbed.where(arm="pre", rung=rung, lr=gpt.train.lr, stage=["first", "final"])
+unwarmed = lab.run(Experiment(gpt, {"train.warmup": [0], "seed": [*gpts.by("seed")]}))
+(unwarmed.measure("test.loss") - gpts.measure("test.loss")).claim(
     "08-gpt-needs-its-warm-up",
     "> 0",
     "Without a warm-up, a GPT has a higher final test loss than with one.",
@@ -574,12 +575,11 @@ plots.loss_curves(
 
 # %% [markdown]
 r"""
-Does the sphere make a start without warm-up safer, then? The cards do not settle this: the differences are small, and nGPT's learning rate was tuned only without a warm-up, and the GPT's only with one.
-Even without its warm-up, the GPT has a lower final loss than nGPT.
+Does the sphere make a start without warm-up safer, then? A warm-up lowers the GPT's loss a little, and we detect no effect on nGPT's. But nGPT's learning rate was tuned only without a warm-up, and the GPT's only with one, so the cards do not settle this. <!-- 08-gpt-needs-its-warm-up 08-no-warm-up-needed -->
 
 ### Final loss
 
-By the end of training nGPT has lost its early lead over the GPT with warm-up (see the chapter's first figure). Each card below compares two methods at the largest size at which both were trained.
+By the end of training nGPT has lost its early advantage over the GPT with warm-up (see the chapter's first figure). Even a GPT without warm-up has a lower final loss. Each card below compares two methods at the largest size at which both were trained.
 """
 
 # %%
@@ -615,21 +615,21 @@ ladder.improvement(climbed, "ngpt", starts).claim(
 
 # %% [markdown]
 r"""
-At size M the difference between nGPT and either GPT is smaller than at size S. But two sizes are not a trend. At size S, in a preliminary evaluation, nGPT has a higher loss with the published initial values than with ours. Those values differ from ours in the share and in $s_z$, and
+At size M the difference between nGPT and either GPT is smaller than at size S. But two sizes do not make a trend. At size S, in a preliminary evaluation, nGPT has a higher loss with the published initial values than with ours. Those values differ from ours in the share and in $s_z$, and
 we did not separate their effects.
 
 <details><summary>How sure is that?</summary>
 
-At size M, the uncertainty from tuning is less than a tenth of the difference between nGPT's loss and the GPT's, so a better learning rate would not have closed the gap. The published initial values were tested at size S only, and one seed decides whether the interval of the loss difference from ours excludes zero.
+At size M, the uncertainty from tuning is less than a tenth of the difference between nGPT's loss and the GPT's, so a better learning rate would not have closed the gap. The published initial values were tested at size S only, and if one seed is left out, we detect no difference from ours.
 
 </details>
 
-Does nGPT's higher final loss contradict the paper? No. Its models have 24 or more layers, contexts at least sixteen times as long as at size M, and a baseline without QK-Norm. Moreover, the
-paper's factor of 4 to 20 is for long runs: according to the notes of the [official code](https://github.com/NVIDIA/ngpt), nGPT reaches in 200,000 steps the loss that
+Does nGPT's higher final loss contradict the paper? No. The paper's models have 24 or more layers and contexts at least sixteen times as long as at size M, and its baseline lacks QK-Norm. Moreover, the reported
+factor of 4 to 20 is for long runs: according to the notes of the [official code](https://github.com/NVIDIA/ngpt), nGPT reaches in 200,000 steps the loss that
 the GPT has after 800,000, and the notes expect a smaller factor in shorter runs. In larger models, too, less of the advantage remains against a stronger baseline: a variant of nGPT
 with *approximate* normalization is reported to converge up to 40 % faster than a GPT with QK-Norm
-([Franke et al., 2025](https://arxiv.org/abs/2505.22014)). And nGPT's best learning rate changes with the width and the number of steps
-([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)), so we tuned it for each size.
+([Franke et al., 2025](https://arxiv.org/abs/2505.22014)). (nGPT's best learning rate changes with the width and the number of steps
+([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)), so we tuned it for each size.)
 
 Our runs tell us about small models only. But at any size, compare a method with the strongest baseline, and do not judge it by its early training.
 
@@ -667,8 +667,10 @@ plots.table(
 
 # %% [markdown]
 r"""
-The published factor in steps (the GPT's number of steps divided by nGPT's, for the same loss) grows with the context length. Here a context has 32 characters at size S and 64 at size M. To get a factor in time, divide the factor in steps by the relative time per step. A step of nGPT has hardly more operations than a step of Pre-Norm ([chapter 10](10_choosing_a_norm.ipynb) counts them), so most of the extra
-time should go into memory traffic: many small kernels compute lengths and divide by them, and every step ends with a pass over all weights.
+The published factor in steps (the GPT's number of steps divided by nGPT's, for the same loss) grows with the context length. Here a context has 32 characters at size S and 64 at size M. To get a factor in time, divide the factor in steps by the relative time per step.
+
+A step of nGPT needs hardly more arithmetic than a step of Pre-Norm ([chapter 10](10_choosing_a_norm.ipynb) counts it), so most of the extra
+time should go into memory traffic: vectors are read again to compute lengths and divide by them, and every step ends with a pass over all weights.
 
 ### What it learns
 
@@ -728,7 +730,7 @@ The scale $s_z$ has grown from its initial value, 10 (row *correct* of the table
 
 ### Bugs that the final loss does not reveal
 
-Each run below is nGPT with one bug, trained to the end at nGPT's best learning rate. Which bugs would you notice from the loss?
+Each run below is nGPT with one bug, trained to the end at the correct nGPT's learning rate. Which bugs would you notice from the loss?
 
 1. **no outer norm**: after the step, the stream is not brought back to the sphere.
 2. **wrong axis**: `out` and `down` get unit rows, not unit columns.
@@ -776,14 +778,14 @@ harm["no outer norm"].claim(
 
 # %% [markdown]
 r"""
-The wrong branch is caught at once: almost nothing of a token is left after twelve sublayers that each nearly replace the stream (hence the small cosine), and the loss is near that of the
-unigram baseline (a prediction from letter frequencies alone). The other two are hard to see. In the figure some of their losses are lower and some higher than the correct model's. Five seeds cannot show that these bugs cost nothing.
+The loss reveals the wrong branch: it is near that of the
+unigram baseline (a prediction from letter frequencies alone). Almost nothing of a token is left after twelve sublayers that each nearly replace the stream (hence the small cosine). The other two bugs are hard to see. In the figure some of their losses are lower and some higher than the correct model's. But five seeds cannot show that these bugs cost nothing.
 
-Since the loss may hide a mistake, measure
-a quantity that the mistake affects directly. The length of a weight vector reveals the wrong axis. The length of the stream reveals the missing norm. The column *learned s_z* (the mean over the vocabulary) shows why the loss does not: without the norm the stream is shorter, but $s_z$ has grown more. The product of the two, about the largest possible logit, differs from the correct model's by less than a tenth. Attention does not notice the shorter stream either, because queries and keys
+Since the loss may hide a bug, measure
+a quantity that the bug affects directly. The length of a weight vector reveals the wrong axis. The length of the stream reveals the missing norm. The column *learned s_z* (the mean over the vocabulary) suggests why the loss does not: without the norm the stream is shorter, but $s_z$ has grown more. The product of the two, about the largest possible logit, differs from the correct model's by less than a tenth. Attention's weights do not depend on the stream's length either, because queries and keys
 are divided by their own lengths.
 
-The checker finds bugs inside a block without training: it compares the block with the equations. (The wrong axis is a bug outside the block, so the next table leaves it out.) Here a *law* is a property that every block with these equations must have, and *both halves* means both sublayers:
+labkit's checker finds bugs inside a block without training: it compares the block with the equations. (The wrong axis lies outside the block, so the next table leaves it out.) Here a *law* is a property that every block with these equations must have, and *both halves* means both sublayers:
 """
 
 # %%

@@ -18,7 +18,7 @@ per cent of a decoding step. Do norms take a quarter of the time or half a per c
 
 - A norm does little arithmetic and moves many bytes. A norm of a large tensor waits for memory, and a norm of a small tensor waits for its kernel to start.
 - So the cost depends on the program more than on the formula. A norm that runs operation by operation makes many trips to memory, and a norm in one kernel makes one.
-- On an H200, at width 1,024, compiling a model with unfused norms shortened a training step more than any library's norms did in the uncompiled model.
+- On an H200, at width 1,024, compiling a plain model shortened a training step more than any library's norms did in the uncompiled model.
 
 </details>
 """
@@ -86,14 +86,14 @@ plots.explore(
     [1, 8, 64],
     "programs",
     label="sequences decoded at once",
-    caption="Estimate, not a measurement: share of a decoding step that is spent on norms and on the sums before them (which add a branch to the stream), for four programs that compute the same formulas, in a model of 8 billion parameters on one H100. All but the first run in CUDA graphs, which start a recorded list of kernels as a whole.",
+    caption="Estimate, not a measurement: share of a decoding step (which generates one token) that is spent on norms and on the sums before them (which add a branch to the stream), for four programs that compute the same formulas, in a model of 8 billion parameters on one H100. All but the first run in CUDA graphs, which start a recorded list of kernels as a whole.",
 )
 
 # %% [markdown]
 r"""
 ## The idea: count the bytes
 
-The quarter and the half per cent both refer to the same few lines of algebra (the quarter includes the softmax). Most of the difference may come from the program that computes these lines. On a GPU a program is a sequence of **kernels**, each of which starts and runs as one piece. A norm can run as one kernel per operation (*in steps*, or *unfused*), or as a single kernel (*fused*).
+The quarter and the half per cent both refer to the same few lines of algebra (the quarter includes the softmax). Most of the difference may come from the program that computes these lines. On a GPU a program is a sequence of **kernels**, each of which is started once and runs to its end. A norm can run as one kernel per operation (*in steps*, or *unfused*), or as a single **fused kernel**, which performs all operations while the row is on the chip.
 
 We follow one row: a token of the first figure's model, $d = 4096$ values in bfloat16. An RMSNorm in one kernel reads $4096\cdot2 = 8{,}192$ bytes and writes the same number. We leave out the bytes of the gain, which many rows share. The kernel squares, adds,
 scales and multiplies by the gain: four operations per value, $16{,}384$ in all, which happens to equal the number of bytes.
@@ -110,7 +110,7 @@ per byte waits for memory. Matrix products run in separate units, with $989\cdot
 $$\text{operations per second} \;\le\; \min(\text{peak},\ \text{intensity}\times\text{bandwidth}).$$
 
 Multiplying $n$ tokens by a $d\times d$ matrix takes $2nd^2$ operations and moves $2d^2 + 4nd$ bytes. For one token that is about
-one operation per byte. In *decoding*, a model generates one token per step. So for one sequence *matrix products wait for memory, too*.
+one operation per byte. *Decoding* generates one token per step. So for one sequence *matrix products wait for memory, too*.
 """
 
 
@@ -193,9 +193,6 @@ exact(forward.bytes / x.numel() / 4).claim(
 
 # %% [markdown]
 r"""
-A **fused kernel** performs
-all operations while the row is on the chip.
-
 ## Derivation: the backward pass
 
 For a row $x$ of $d$ values and a gain $g$, RMSNorm is
@@ -346,7 +343,7 @@ r"""
 | `y = _gained(x * rstd, …)` | **the row is used again without being read again**: `x` is still in registers |
 | `for start in range(…)` | a row of more than 32,768 values does not fit on the chip: of its blocks of 16,384 values, the first stays there, and the others are read twice |
 
-LayerNorm makes two passes, for the mean and, after subtracting it, for the squares. In the backward pass, both norms share one kernel, and a second, short kernel adds up the partial sums. Find the boxed formula in the listing.
+LayerNorm makes two passes, for the mean and, after subtracting it, for the squares. In the backward pass, both norms use the same kernel, and a second, short kernel adds up the partial sums. Find the boxed formula in the listing.
 """
 
 # %% tags=["hide-output", "remove-input"]
@@ -369,10 +366,10 @@ r"""
 
 ### Bytes, in an interpreter
 
-Triton can interpret a kernel with NumPy. In the interpreter we count each load and store. The next table counts the activations (inputs, outputs and their gradients) read and written
+Triton can interpret a kernel on the CPU. In this interpreter we count each load and store. The next table counts the activations (inputs, outputs and their gradients) read and written
 per entry of the input, but not parameters, statistics or partial sums. `add_rms_norm` first adds a branch to the stream and also writes the sum. `dynamic_tanh` is chapter 07's DyT, and `ngpt_update` is the step by which chapter 08's nGPT updates its stream. The predictions count the tensors that must be read and written.
 
-On long rows the predictions also count what our kernels read twice. In the backward pass, a float32 row of more than 8,192 values does not fit on the chip together with the gradients. Both inputs are then read twice, and 5 values are moved instead of 3. In the forward pass, both norms keep a quarter of a row of 65,536 values on the chip and read the rest twice. RMSNorm keeps all of a row of 16,384. Our LayerNorm keeps only half of it, because on an H200 that was faster than keeping all of it.
+On long rows our kernels read some values twice. In the backward pass, a float32 row of more than 8,192 values does not fit on the chip together with the gradients, so both inputs are read twice, and 5 values are moved instead of 3. In the forward pass, both norms keep a quarter of a row of 65,536 values on the chip and read the rest twice. RMSNorm keeps all of a row of 16,384. Our LayerNorm keeps only half of it, because on an H200 that was faster than keeping all of it.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -434,7 +431,7 @@ exact(max(times)).claim(
 
 # %% [markdown]
 r"""
-The second suspect is ruled out: passes over a row on the chip read nothing from memory. The statement "LayerNorm needs three passes over memory, BatchNorm
+If bytes determine the time, the second suspect is ruled out: passes over a row on the chip read nothing from memory. The statement "LayerNorm needs three passes over memory, BatchNorm
 one" (from the series *Exploring the Transformer*, part 14; see the [errata](errata.md)) is true of unfused code only.
 `add_rms_norm` moves 4 activations per value forward and 4 backward, whereas separate kernels for the sum and the norm move 5 and 6. (Backward, the gradients from the stream and from the norm are summed.)
 
@@ -576,7 +573,7 @@ computed(cheap, unit="turns", tolerance=0.45).claim(
 
 # %% [markdown]
 r"""
-The times fit both remaining suspects: large norms wait for memory, and small norms wait for kernels to start.
+On this CPU the times fit both remaining suspects: large norms wait for memory, and small norms wait for their call.
 
 ### Does more normalization lower the loss?
 
@@ -601,7 +598,7 @@ ladder.improvement(climbed, "sandwich").only(rung).claim(
 
 # %% [markdown]
 r"""
-We detect no improvement: the interval of the difference contains zero. [Kim et al. (2025)](https://arxiv.org/abs/2502.02732) report lower losses with Peri, which also normalizes the sublayers' outputs and the embedding, at up to 3.2 billion parameters. At size S even models without norms have losses that are only a little higher than Pre-Norm's
+We detect no improvement. [Kim et al. (2025)](https://arxiv.org/abs/2502.02732) report lower losses, at up to 3.2 billion parameters, with Peri, which adds a norm on the embedding to Sandwich. At size S even models without norms have losses that are only a little higher than Pre-Norm's
 ([chapter 10](10_choosing_a_norm.ipynb)). But Pre-Norm's norms allow a higher learning rate:
 """
 
@@ -755,7 +752,7 @@ take_ratio(min(rivals.values())).claim(
 r"""
 In the forward pass our times agree with the counted bytes. PyTorch's own norms take longer. The formula in steps that we timed here moves even more bytes than Llama's, because it casts its input twice and multiplies by the gain in float32. All times are for bfloat16 tensors on one GPU, with the compiler in its default mode.
 
-Without a CUDA graph the *host*, Python on the CPU, must start every kernel. If that takes longer than the kernel runs, the GPU waits. Times are per call, which may start several kernels:
+Without a CUDA graph the *host*, Python on the CPU, must start every kernel. If that takes longer than the kernel runs, the GPU waits. The next table shows times per call (often of several kernels):
 """
 
 # %%
@@ -881,7 +878,7 @@ sequences are decoded together, most of the time goes into reading keys and valu
 
 ## What a norm buys in a whole step
 
-If norms take a share $s$ of a step and a kernel makes them $k$ times as fast, the step becomes shorter by $s\,(1 - 1/k)$, which is less than $s$ (*Amdahl's law*).
+If norms take a share $s$ of a step and a kernel makes them $k$ times as fast, the step becomes shorter by the share $s\,(1 - 1/k)$, which is less than $s$ (*Amdahl's law*).
 
 *By hand.* A Llama trains on an H200 that, by our assumptions, moves $0.9\cdot4.8\cdot10^{12}$ bytes and does $0.6\cdot989\cdot10^{12}$ matrix operations per second. A block has $11.25\,d^2$ weights and two norms. A norm and the sum before it move this many bytes per value:
 
@@ -931,7 +928,7 @@ plots.table(estimated)
 r"""
 We timed whole training steps with forward pass, backward pass and AdamW, in bfloat16 (`make bench-kernels BENCH=--steps`). *As shipped* is the plain model with the unfused norms of `transformers` or labkit. In the columns *nn.RMSNorm* (PyTorch), *ours* (normkernels), *Liger* and *QuACK*, norms of the named library replace the model's. In *ours, by fuse*, labkit's `fuse` also fuses the sums and the *rotations* of rotary position embeddings (RoPE). In rows marked *compile*, `torch.compile` compiles the model with its loss. Rows marked *eager* are uncompiled.
 
-A dash marks a variant that was not timed because one of its first losses differed by more than 2 per cent from the uncompiled plain model's. (That loss is so small that 2 per cent was too strict.) The table shows the median in milliseconds, the 20th and 80th percentiles in brackets, and the range of peak memory:
+A dash marks a variant that was not timed because one of its first losses differed by more than 2 per cent from the uncompiled plain model's. (The loss is so small that 2 per cent was too strict.) The table shows the median in milliseconds, the 20th and 80th percentiles in brackets, and the range of peak memory:
 """
 
 # %%
@@ -1033,15 +1030,15 @@ r"""
 Four conclusions follow:
 
 - **At width 1,024, the host sets the pace of eager steps in all models but labkit's Gemma 2.** Llama's eager step takes far longer than the GPU needs by our estimate, which leaves out the loss and the optimizer. We infer that the GPU waits while Python starts kernels one by one. Then it matters more how quickly Python starts a kernel than how fast the kernel runs. PyTorch's `nn.RMSNorm` has a slow kernel that is quick to start, and gives the shortest eager step in these models, or nearly the shortest.
-- **Where the GPU sets the pace, fused kernels pay off.** At width 4,096, and in labkit's Gemma 2, every fused norm shortens the eager step, all by about the same amount. With `fuse`, where we timed it, the step is shorter still. So it pays to fuse more than the norm.
+- **Where the GPU sets the pace, fused kernels pay off.** At width 4,096, and in labkit's Gemma 2, each library's norms shorten the eager step, by about the same amount. With `fuse`, where we timed it, the step is shorter still. So it pays to fuse more than the norm.
 - **At width 1,024, compiling Llama saves more than all its norms cost by our estimate.** The compiler also fuses sums, rotations, activations and the loss, so it starts fewer kernels and keeps fewer tensors.
-- **A compiler cannot look into a library's kernel.** It cannot fuse other operations into the kernel, and each call still costs time on the host. That is why `fuse` leaves the norms of a compiled model as they are: its compiled step is the plain model's.
+- **A compiler cannot look into a library's kernel.** It cannot fuse other operations into the kernel, and each call still costs time on the host. That is why `fuse` leaves the norms of a compiled model as they are: with `fuse`, the compiled step is the plain model's.
 
 So compile first. We measured at two widths on one GPU, and did not time decoding.
 
 ## What the sources say, and what we measured
 
-*Transformer Anatomy* has micro-benchmarks, for one vector of width 8,192 on an H100.
+*Transformer Anatomy* prints micro-benchmarks for one vector of width 8,192 on an H100.
 """
 
 # %%
@@ -1065,7 +1062,7 @@ exact(rows[0]["% of 3,350"]).claim(
 
 # %% [markdown]
 r"""
-The printed times are not credible either: starting a kernel takes longer. And 96 KiB assumes float32 parameters. With bfloat16 parameters a layer norm moves 64 KiB and an RMSNorm moves 48 KiB.
+The printed times are not credible either: starting a kernel takes longer. Moreover, 96 KiB assumes float32 parameters. With bfloat16 parameters a layer norm moves 64 KiB and an RMSNorm moves 48 KiB.
 
 The same text divides a decoding step of a 70B model on four
 GPUs into parts. For one sequence, each weight is read once per token, and the bandwidth sets a lower bound on the time of each part: the *floor* in the next table. The second card below checks another calculation of that text: RMSNorm in place of LayerNorm saves $22.4\,\mu\mathrm s$ per token, which for 100 billion tokens per day is said to amount to about one GPU running all day.
@@ -1107,7 +1104,7 @@ r"""
 The $22.4\,\mu\mathrm s$ are for one sequence. In a batch, replacing LayerNorm by RMSNorm saves less per token, because all sequences share each kernel launch. On several GPUs it saves more GPU time, because each GPU computes every norm.
 
 Fusing saves far more. A model of 80 blocks has 161 norms. If each norm and the sum before it run in one kernel instead of nine, a step becomes shorter by an estimated
-$161\cdot8\cdot2\,\mu\mathrm s \approx 2.6$ ms at $2\,\mu\mathrm s$ per kernel, and by 6.4 ms at $5\,\mu\mathrm s$, where kernels are started one by one. Either is more than a hundred times $22.4\,\mu\mathrm s$. **First fuse,
+$161\cdot8\cdot2\,\mu\mathrm s \approx 2.6$ ms at $2\,\mu\mathrm s$ per kernel, and by 6.4 ms at $5\,\mu\mathrm s$, where kernels are started one by one. Both are more than a hundred times $22.4\,\mu\mathrm s$. **First fuse,
 then choose the formula.**
 
 ## Where it goes wrong
@@ -1115,7 +1112,7 @@ then choose the formula.**
 We try six typical bugs. In one, the derivative treats $r$ as a constant, and in another the gain's gradient leaves out the last row. The other four come from public code:
 
 - a gain without a gradient: [unsloth's line](https://github.com/unslothai/unsloth/blob/015bdef0d94a241bcd94eec7a405b1700632180d/unsloth/kernels/rms_layernorm.py#L240), [issue 4550](https://github.com/unslothai/unsloth/issues/4550);
-- a $\nabla_y$ overwritten in place: [Liger's line](https://github.com/linkedin/Liger-Kernel/blob/5ef09d5fd7559c70ad843f6a7941e96fa81f9662/src/liger_kernel/ops/rms_norm.py#L187), [issue 370](https://github.com/linkedin/Liger-Kernel/issues/370);
+- $\nabla_y$ overwritten in place: [Liger's line](https://github.com/linkedin/Liger-Kernel/blob/5ef09d5fd7559c70ad843f6a7941e96fa81f9662/src/liger_kernel/ops/rms_norm.py#L187), [issue 370](https://github.com/linkedin/Liger-Kernel/issues/370);
 - $\hat x$ recomputed from $y/g$ to save memory: [apex's pull request 1715](https://github.com/NVIDIA/apex/pull/1715). Its [line](https://github.com/NVIDIA/apex/blob/6424da3b4faa6c8f062da4a48c424fff3f02d42d/csrc/layer_norm_cuda_kernel.cu#L416) replaces a small $g$ by a larger one: nothing becomes NaN, but the gradient is wrong (we test the division without this line);
 - padded columns in the variance: [Triton's issue 9838](https://github.com/triton-lang/triton/issues/9838).
 
@@ -1168,7 +1165,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-One bug, $y/g$, passes every law, because it is exact enough for every gain that the check draws. Let one of four gains be zero:
+One bug, $y/g$, passes every law, because the division is exact enough for every gain that the check draws. Let one of four gains be zero:
 """
 
 # %%
@@ -1302,11 +1299,11 @@ r"""
 ## What you now know
 
 - **What does a norm cost?** A large norm takes at least the time of moving its bytes (measured on one H100). The time of a small norm depends little on its bytes (measured only on a CPU). The arithmetic of a norm is almost free. <!-- 09-a-norm-moves-two-and-three-values 09-a-small-norm-costs-its-call 09-a-fused-norm-takes-as-long-as-copying -->
-- **A quarter, or half a per cent?** By our estimate, unfused norms, with operations started one by one, take more than a quarter of the time of decoding one sequence, and norms in one kernel take a few per cent. For a share of half a per cent there, each norm would have to run in less time than a kernel takes to start. In training, unfused norms take an estimated eighth of the time in an 8B model, and more than a quarter in a model of width 1,024. <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent -->
-- **Why do the numbers differ?** The share depends on the program: on its trips to memory and the number of its kernels. If there are many rows, LayerNorm in one kernel moves as many bytes as RMSNorm, provided that its kernel keeps as much of a row on the chip. <!-- 09-eager-moves-nine-times-the-bytes 09-two-passes-cost-no-traffic -->
+- **A quarter, or half a per cent?** By our estimate, unfused norms, with operations started one by one, take more than a quarter of the time of decoding one sequence, and norms in one kernel take a few per cent. To take half a per cent of that time, each norm would have to run in less time than a kernel takes to start. In training, unfused norms take an estimated eighth of the time in an 8B model, and more than a quarter in a model of width 1,024. <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent -->
+- **Why do the numbers differ?** The share depends on the program: on its trips to memory and the number of its kernels. If there are many rows, LayerNorm in one kernel moves as many bytes as RMSNorm, provided that the kernel keeps as much of a row on the chip. <!-- 09-eager-moves-nine-times-the-bytes 09-two-passes-cost-no-traffic -->
 - **What does a norm kernel save?** In a training step, it saves at most the share of the time that the norms take. It saves neither the host's time for all other operations nor the time of the sums, rotations and activations, which a compiler fuses as well. On one H200, at width 1,024, compiling the plain model saved more than any library of norm kernels. <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile 09-compiling-saves-more-than-free-norms -->
 - The hard part of the backward pass is the gain's gradient, which is a sum across rows and costs registers. <!-- derived -->
-- At our size, we detected no improvement of the loss with twice as many norms. Here, Pre-Norm's norms allowed training at a high learning rate, at which the model without norms diverges. <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->
+- At our size, we detected no improvement of the loss with twice as many norms. Here, Pre-Norm trained at a high learning rate at which the model without norms diverged. <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->
 
 ## To carry away
 

@@ -106,7 +106,7 @@ plots.grid_map(
     col_label="learning rate",
     value_label="validation loss (nats)",
     limits=(1.35, 2.2),
-    caption="Validation loss of eleven recipes at five learning rates. Each cell is one run of 3,200 steps. In the middle column, all recipes but DyT are within "
+    caption="Validation loss of eleven recipes at five learning rates. Each cell is one run. In the middle column, all recipes but DyT are within "
     f"{middle:.2f} nats of each other. A model with a loss near 3 nats has learned only how frequent each letter is.",
     provenance=lab.provenance(tuning),
 ).named("recipes-by-rate")
@@ -119,7 +119,7 @@ The runs belong to the book's *ladder*, a shared experiment grid of recipes trai
 blocks of width 32, and 80,000 parameters. QKV-Pre normalizes queries, keys and values instead of attention's input. Hybrid\* is HybridNorm with a different first block (chapter 06).
 OLMo 2 normalizes the output of each branch, and queries and keys. DyT has an elementwise function in place of each norm (chapter 07), and nGPT normalizes everything to unit length (chapter 08). The section on the leaderboard introduces LNS and RealFormer.
 
-What does a loss in this map mean? We let three models of size S continue the same beginning of a sentence.
+What does a loss in the map above mean? We let three models of size S continue the same beginning of a sentence.
 """
 
 # %%
@@ -147,7 +147,7 @@ $$\text{sensitivity} = \operatorname*{mean}_{\eta}\ \min\big(\mathcal L(\eta),\,
 No run counts for more than $\mathcal L_0$, not even a diverged one. For $\mathcal L_0$ Wortsman et al. use the loss of an untrained
 model. We use the loss of a model that knows only letter frequencies. The rows of the map are sorted by sensitivity.
 
-One pair accompanies us to the end: QK-Norm and Pre-Norm. With tuned learning rates, QK-Norm's loss is a little lower than Pre-Norm's. At ten times the tuned learning rate,
+We follow one pair of recipes through the chapter: QK-Norm and Pre-Norm. With tuned learning rates, QK-Norm's loss is a little lower than Pre-Norm's. At ten times the tuned learning rate,
 it is far lower. Which of the two facts should decide what you train?
 
 ### Exercise 1
@@ -199,7 +199,7 @@ r"""
 
 ### What chance alone produces
 
-How much do single runs of one recipe differ? The table shows each recipe at its tuned learning rate, with seeds that were not used for tuning.
+How much do single runs of one recipe differ? The table shows each recipe at its tuned learning rate, over seeds that were not used for tuning.
 """
 
 # %%
@@ -230,16 +230,16 @@ plots.table(
 # %% [markdown]
 r"""
 Two recipes with the same seed read the same batches. Should we compare them seed by seed, in **pairs**? That helps if a seed that is difficult for one recipe is difficult
-for the other, too. This chapter's leaderboard (the *board*) compares recipes without pairs.
+for the other, too.
 
-We compare two samples of $n_1$ and $n_2$ runs, with means $\bar x_1$ and $\bar x_2$. The standard deviation $\sigma$ of a run is pooled over *all* recipes of this model size whose runs vary about equally:
+Without pairs, we compare two samples of $n_1$ and $n_2$ runs, with means $\bar x_1$ and $\bar x_2$:
 
 $$t = \frac{\bar x_1 - \bar x_2}{\sqrt{\sigma^2\,(1/n_1 + 1/n_2) + u_1^2 + u_2^2}}.$$
 
-For a recipe whose runs vary more than the others', such as DyT, its own variance $s^2$ takes the place of $\sigma^2$. The uncertainty $u$, in nats, comes from tuning the learning rate with a few noisy runs.
+The standard deviation $\sigma$ of a run is pooled over all recipes whose runs vary about equally (those of DyT vary more, so it has its own $\sigma$). The uncertainty $u$ of a recipe comes from tuning its learning rate with a few noisy runs.
 
 How many runs does it take? Detecting a difference of $\Delta$ in four of five cases takes $n = 2\,(1.96 + 0.84)^2\,(\sigma/\Delta)^2$ runs per recipe. ($1.96$ belongs to a test at 5 %, and $0.84$ to the four of five cases.) In pairs, the part of $\sigma^2$ that the seed
-explains cancels, so fewer runs are enough. (For pairs, the table uses Student's $t$ in place of $1.96$, so $n$ is a little larger.) With five seeds we could not show that the seed explains any of the variance, but with twenty we can.
+explains cancels, so fewer runs are enough. (For pairs, the table uses Student's $t$ in place of $1.96$.) With five seeds we could not show that the seed explains any of the variance, but with twenty we can.
 """
 
 # %%
@@ -259,8 +259,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-But eleven recipes make $11\cdot10/2 = 55$ pairs, and each test of equal recipes errs in one case out of twenty. If all eleven were equal,
-an average board would have $55/20 \approx 2.8$ findings, all of them false.
+Now rank many recipes in a leaderboard (a *board*). Eleven recipes make $11\cdot10/2 = 55$ pairs, and each test of equal recipes errs in one case out of twenty. If all eleven were equal,
+a board would have $55/20 \approx 2.8$ findings on average, all of them false.
 """
 
 # %% tags=["mechanism"]
@@ -295,7 +295,7 @@ plots.explore(
     [1, 2, 3],
     "equals",
     label="draw",
-    caption="Test losses of eleven equal recipes, best first, drawn with the standard deviation of our own runs. Every draw has a winner, and it is hardly ever the same recipe.",
+    caption="Test losses of eleven equal recipes, best first, drawn with the standard deviation of our own runs. Every draw has a winner, and it is rarely the same recipe.",
 )
 
 # %% tags=["mechanism"]
@@ -394,23 +394,17 @@ exact(wrong).claim(
 # %% [markdown]
 r"""
 The correction has a price. With it, five seeds detect only large differences, so "not distinguishable" does not mean "equal". If *one* pair
-matters to you, name it before the run. With five seeds for each of eleven recipes (44 degrees of freedom), $t = 2.02$ is then enough, whereas the smallest of 55 p-values needs $t = 3.56$.
+matters to you, name it before the runs. With five seeds for each of eleven recipes, $t = 2.02$ is then enough, whereas the smallest of 55 p-values needs $t = 3.56$.
 
 ## Measure
 
-<details><summary>How we tuned and evaluated</summary>
-
-We train each recipe on 20 characters per parameter and tune its learning rate. (It may lie between two rates that were tried, as the lowest point of a parabola through their losses.) Test losses come from evaluation seeds, which were not used for tuning.
-
-</details>
-
 ### The board
 
-The board has eleven recipes: the nine that earlier chapters discuss most, RealFormer, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)). LNS is Pre-Norm with two changes: the norm's output in block $\ell$ is divided by $\sqrt\ell$, and output matrices start larger. Appendix C
+Our board has eleven recipes: the nine that earlier chapters discuss most, RealFormer, and *LNS* ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)). LNS is Pre-Norm with two changes: the norm's output in block $\ell$ is divided by $\sqrt\ell$, and the matrices that write to the stream start larger. Appendix C
 asks [which of the two changes lowers the loss](C_zoo.ipynb#against-idle-late-blocks). RealFormer adds the previous block's attention logits to a block's own
 ([He et al., 2021](https://arxiv.org/abs/2012.11747)). nGPT starts from the values chosen in [chapter 08](08_ngpt.ipynb), not from the published ones.
 
-The next table is the board, at the largest size at which all eleven recipes have been evaluated.
+The next table is the board, at the largest size at which all eleven have been trained with tuned learning rates.
 """
 
 # %%
@@ -422,16 +416,15 @@ board
 plots.dots(
     {f"{row.name} ({row.group})": list(row.values) for row in board.rows},
     xlabel="test loss (nats)",
-    caption="Test losses of eleven recipes with tuned learning rates, best first. Recipes that share a letter (in brackets) are not distinguishable. Each point is one run, with a seed that was not used for tuning.",
+    caption="Test losses of eleven recipes with tuned learning rates, best first. Recipes that share a letter (in brackets) are not distinguishable. Each point is one run.",
     provenance=lab.provenance(climbed.where(stage="final", rung=largest, arm=list(field.values()))),
 ).named("board")
 
 # %% [markdown]
 r"""
-Read the letters before the ranks. A recipe whose runs vary a lot, or whose learning rate was tuned with one seed, shares letters more easily, because we know less about it. The letters
-are corrected for all 55 comparisons. *Tuning uncertainty* is $u$.
+Read the letters (column *group*), which are corrected for all 55 comparisons, before the ranks. The less we know about a recipe, the more easily it shares letters. *Tuning uncertainty* is $u$.
 
-The number of pairs that differ depends on the test. Welch's test uses each recipe's own standard deviation. The paired test uses only the five seeds that all recipes share, and finds the fewest differences because it has the fewest runs.
+The number of pairs that differ depends on the test, too. The board compares recipes without pairs. A paired test has only the five seeds that all recipes share, and finds the fewest differences. (Welch's test uses each recipe's own standard deviation.)
 """
 
 # %%
@@ -457,10 +450,10 @@ plots.table([{"what": what, "value": value} for what, value in rows.items()])
 
 # %% [markdown]
 r"""
-The last two rows are a warning: the lowest mean loss of all methods is not on the board. The board shows each recipe with only one initialization and one kind of norm. Variants with other choices are on the page [All runs](runs.md).
+The last two rows are a warning: the lowest mean loss of all methods is not on the board. The board shows each recipe with only one initialization and one kind of norm. Other choices are on the page [All runs](runs.md).
 The number after *drawn* is the RMS of the embeddings before training. For HybridNorm, changing this RMS changes the loss more than switching to most other recipes would (chapter 06).
 
-Are all recipes that share a letter with the first *equal*? One test covers the whole group. (We chose the group after seeing the result.) We draw the same number of equal recipes, each as
+Are all recipes that share a letter with the first *equal*? We test the whole group at once. (We chose it after seeing the result.) We draw the same number of equal recipes, each as
 uncertain as ours, and count how often their best and worst are at least as far apart as ours.
 """
 
@@ -484,7 +477,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-If the last number were at most 5 %, some of these recipes would differ. It is far above that, so they may all be equal.
+If the last number were at most 5 %, we would conclude that some of these recipes differ. It is far above that, so they may all be equal.
 """
 
 # %%
@@ -523,13 +516,13 @@ ladder.improvement(climbed, "realformer", over="post").claim(
 
 # %% [markdown]
 r"""
-RealFormer's paper reports a lower loss than Post-Norm's, but for BERT.
-
 ### Does a small model predict a larger one?
 
-Why trust models of 80,000 parameters? With the ladder we can test whether recipes keep their order in larger models, so far over a factor of four in size. ([All norms and recipes](tables.md) explains the names in the figure.) We take all pairs of recipes evaluated at two sizes, and count how many have the same
-order at both. (In a study that compares training texts, about four of five pairs of texts keep their order from 150 million parameters to a billion:
-[Magnusson et al., 2025](https://arxiv.org/abs/2504.11393).)
+Why trust models of 80,000 parameters? With the ladder we can test whether recipes keep their order in larger models, so far over a factor of four in size. We take all pairs of recipes that were trained at both of two sizes, and count how many have the same
+order at both. In a study that compares training texts, about four of five pairs of texts keep their order from 150 million parameters to a billion
+([Magnusson et al., 2025](https://arxiv.org/abs/2504.11393)).
+
+D, D24, W and C are variants of size S, explained in the next section. [All norms and recipes](tables.md) explains the names of recipes in the figure.
 """
 
 # %%
@@ -571,12 +564,12 @@ plots.curves(
 
 # %% [markdown]
 r"""
-In the table, every pair that is distinguishable at S has the same order at M. With 24 blocks, one of three such pairs has the opposite order, and on program code six of eight do. But no pair with opposite orders is distinguishable in both settings.
+In the table, every pair that is distinguishable at S has the same order at M. With 24 blocks (D24), one of three such pairs has the opposite order, and on program code (C) six of eight do. But no pair with opposite orders is distinguishable in both settings.
 
 ### One thing changed: depth, decay, text
 
 A larger size changes the width, the window and the number of steps together. Variants of size S change one thing each: **D** has twelve blocks instead of six and **D24** has 24, **W** has weight decay of 0.1
-on matrices, and **C** reads program code instead of speeches. We preregistered forecasts for these variants, each with a probability. The [scoreboard](scoreboard.md) lists them. The cards below are this chapter's forecasts for which the runs exist.
+on matrices, and **C** reads program code instead of speeches. Before the runs, we wrote down forecasts for these variants, each with a probability (see the [scoreboard](scoreboard.md)). The cards below are this chapter's forecasts for which the runs exist.
 """
 
 # %%
@@ -601,7 +594,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-None of the five differences on program code is distinguishable from zero. The table (mean ± standard deviation of the runs) shows why. For code, whole files of a library are held out. The loss on the test files is far higher than on the validation files, and varies far more from run to run.
+None of the five differences on program code is distinguishable from zero. The table (mean ± standard deviation of the runs) shows why. For code, whole files of a library are held out, and the loss on the test files varies far more from run to run than that on the validation files.
 """
 
 # %% [markdown]
@@ -609,7 +602,7 @@ r"""
 ### Operations and bytes
 
 How many operations and bytes does a recipe need? For each of $T$ tokens, a block of width $d$ with a feed-forward layer of width $h$ needs
-$8d^2 + 6dh + 4Td$ operations. Four matrices of $d\times d$ take $8d^2$, three of $d\times h$ take $6dh$, and two products with $T$ positions take $4Td$, because each entry costs a multiplication and an addition.
+$8d^2 + 6dh + 4Td$ operations. Each entry costs a multiplication and an addition, so four matrices of $d\times d$ take $8d^2$, three of $d\times h$ take $6dh$, and two products with $T$ positions take $4Td$.
 """
 
 # %%
@@ -647,7 +640,7 @@ exact(max(one.norm_share for one in cost.values())).claim(
 r"""
 ### What a wrong rate costs
 
-Four pairs of recipes on the ladder differ in norms inside attention. In two pairs nothing else differs: QK-Norm adds norms on queries and keys to Pre-Norm, and OLMo 2 adds them to an output norm. The other two pairs compare Pre-Norm with QKV-Pre, whose norms on queries, keys and values *replace* the norm on attention's input: once with embeddings of RMS $1/\sqrt{2.5\,d}$ (a rule for the initial size), and once with embeddings of RMS $0.014$.
+Four pairs of recipes on the ladder differ in norms inside attention. In two pairs nothing else differs: QK-Norm adds norms on queries and keys to Pre-Norm, and OLMo 2 adds them to a recipe with norms on the branches' outputs. The other two pairs compare Pre-Norm with QKV-Pre, whose norms on queries, keys and values *replace* the norm on attention's input: once with embeddings of RMS $1/\sqrt{2.5\,d}$ (a rule for the initial size), and once with embeddings of RMS $0.014$.
 How do these norms change the sensitivity?
 
 | question | choices | ours |
@@ -704,15 +697,15 @@ computed(lowered, unit="pairs").over_rates(lacks).claim(
 
 # %% [markdown]
 r"""
-So in these runs, the first benefit of norms inside attention is **a wider range of learning rates**. Nobody tunes the learning rate of a large run ten times.
+So in these runs, the main benefit of norms inside attention is **a wider range of learning rates**. Nobody tunes the learning rate of a large run ten times.
 
-There are two limits. *The range*: nearly all of QK-Norm's advantage comes from the last column of the map, as the caption shows, so over a narrower range of rates the result may differ. *Not every recipe*: Hybrid* and nGPT have norms on queries and keys, too, but their
+There are two limits. *The range of rates*: nearly all of QK-Norm's advantage comes from the highest learning rate, as the caption shows, so over a narrower range the result may differ. *The recipe*: Hybrid\* and nGPT have norms on queries and keys, too, but their
 sensitivity is higher than Pre-Norm's.
 
 ### A rate that transfers
 
 If you cannot tune a large model, you tune a small one. How should the learning rate change with the size? Adam moves every weight by about $\eta$, whatever
-the gradient. One output of a matrix sums over its $d$ inputs. Where the moves agree in sign, they add up, and a step at a fixed learning rate changes
+the gradient. One output of a matrix is a sum over its $d$ inputs. Where the moves agree in sign, they add up, and a step at a fixed learning rate changes
 the output **in proportion to the width**. Over the depth, the $L$ blocks move the stream in the same direction, and the sum of their
 changes grows **in proportion to $L$**. Dividing each branch by $\sqrt L$ leaves growth in proportion to $\sqrt L$. Dividing it by $L$ leaves none.
 
@@ -803,8 +796,7 @@ Most of the moves agree in sign, but not all. So with branches divided by $L$, t
 The rules in use follow from this arithmetic. **μP** divides the learning rate of hidden matrices by the width and leaves that of gains alone
 ([Yang et al., 2022](https://arxiv.org/abs/2203.03466)). For depth there are two rules. Depth-μP divides branches by $\sqrt L$ and also lowers the
 rate ([Yang et al., 2024](https://arxiv.org/abs/2310.02244); [Bordelon et al., 2024](https://arxiv.org/abs/2309.16620)). **CompleteP** divides them by $L$ and keeps the rate
-([Dey et al., 2025](https://arxiv.org/abs/2505.01618)). A first step is not a training run, so the cards confirm the arithmetic and no more.
-Those papers found that tuned learning rates follow these rules. nGPT normalizes everything, yet its
+([Dey et al., 2025](https://arxiv.org/abs/2505.01618)). The papers found that tuned learning rates follow these rules. Our cards confirm only the arithmetic, because a first step is not a training run. nGPT normalizes everything, yet its
 learning rate does not transfer from one width to another ([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)): **a norm does not replace the rule**.
 
 Does the ladder agree? Its second size is twice as wide (and reads longer windows for more steps), so μP would halve the rate.
@@ -834,14 +826,14 @@ plots.curves(
 
 # %% [markdown]
 r"""
-Is the best rate halved? Neighbouring learning rates differ by a factor of 1.8 here, so the grid is too coarse to tell. Even so, a wide range of rates helps:
+Is the best rate halved? Neighbouring learning rates differ by a factor of 1.8 here, so the grid is too coarse to tell. In either case, a wide range of rates helps:
 where the curve is flat, it matters little that a learning rate was tuned on another model.
 
 ## What to choose: a table of advice
 
 Each row of the next table gives advice for a situation that we chose, and lists the evidence in three
 grades. A **law** holds at any size. A **report** describes runs far larger than ours. **Our run** is a finding of this book, listed with its scale. It supports advice only if it survives Holm's
-correction in its chapter. Evidence that limits the advice begins with *But*.
+correction in its chapter. Evidence that limits the advice begins with *But*; if it does not survive the correction, it is marked *not settled*.
 """
 
 # %%
@@ -850,13 +842,6 @@ decisions(read_advice("for a large model"), recorded)
 
 # %% [markdown]
 r"""
-<details><summary>How the table is made</summary>
-
-In the column *scale*, *small models* are those of the linked chapter. If a finding would limit the advice but did not
-survive the correction, its result is listed as *not settled*.
-
-</details>
-
 Two studies have asked our question for larger models, and each compared many changes in the same code base. [Narang et al. (2021)](https://arxiv.org/abs/2102.11972) tried some
 forty changes, and most did not help. [Zhao et al. (2026)](https://arxiv.org/abs/2605.20798) tried twenty newer ones at 1.2B and 3B parameters, measured
 the noise of their baseline first, and corrected for all comparisons. Two of the changes survive at 1.2B, and one of them does not train stably at 3B with the shared
@@ -877,7 +862,7 @@ How certain is this advice? Such models train: Qwen 3 is one, and OLMo 2 and Gem
 ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656); [Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388)), though not all of these norms are per head.
 But the agreement of many models only shows that a choice is widely adopted. The claim that this choice is *best* rests on laws, on reports about models that are smaller or not language models, and on runs four to five orders of magnitude smaller than yours. No run here trains with branches divided by the depth. With weight decay, we could not distinguish QK-Norm from Pre-Norm ([chapter 04](04_qk_norm.ipynb#with-tuned-learning-rates)).
 
-Why not LNS, which is first here? It is distinguishable from Pre-Norm, but not from QK-Norm. We have measured it at size S only. On program code, we cannot distinguish it from Pre-Norm. We did not combine it with QK-Norm.
+Why not LNS, which is first here? It is distinguishable from Pre-Norm, but not from QK-Norm. We have trained it only at size S, and on program code we cannot distinguish it from Pre-Norm. We did not combine it with QK-Norm.
 
 **What would change this advice?** If a comparison at a billion parameters or more, with QK-Norm in the baseline and a tuned learning rate for
 each recipe, finds a recipe that is better by more than the noise, take it.
@@ -886,7 +871,7 @@ each recipe, finds a recipe that is better by more than the noise, take it.
 
 1. **Size.** A run is long enough when a copy of the model without attention is clearly worse. Take the largest model for which such a run takes two hours.
 2. **Learning rates.** Run the baseline and your idea at five rates half a decade apart with one seed. Then run three seeds at three rates a quarter of a decade apart, around the best one. The lowest point of a parabola through the means is the tuned learning rate.
-3. **Seeds.** Compute $\sigma$ from the baseline's runs. Choose $\Delta$, the smallest difference that would change your decision. The formula in *What chance alone produces* then gives $n$. Write the criterion down.
+3. **Seeds.** Compute $\sigma$ from the baseline's runs. Choose $\Delta$, the smallest difference that would change your decision. The formula in *What chance alone produces* then gives $n$. Write down the criterion.
 4. **Evaluation.** Train both with $n$ other seeds at their tuned rates, and compare the losses and the sensitivities. With $n = 20$ these are some seventy runs.
 5. **Stop** when the $n$ seeds are done, whatever they show. "Not distinguishable" is a result. Before you believe an improvement, repeat it at twice the width.
 
@@ -920,7 +905,7 @@ plots.table(
 r"""
 A recipe's best seed is better than its mean by more than neighbours on the board typically differ. By chance alone, the best of eleven equals is better than their mean by about as much as neighbours differ.
 
-**The baseline lacks an ingredient.** nGPT has norms on queries and keys, and the GPT that it was compared with had none. If the baseline gets these norms, nGPT's loss is, in a preliminary evaluation, even further above the GPT's at our sizes (chapter 08).
+**The baseline lacks an ingredient.** nGPT has norms on queries and keys, and the GPT that it was compared with had none. If the baseline gets these norms, its advantage over nGPT at our sizes is, in a preliminary evaluation, even larger (chapter 08).
 
 **The comparison stops too early.** An earlier edition of this chapter ranked recipes after eighty steps, before any model had learned which letter tends to follow
 two given letters. In runs forty times as long, several verdicts were reversed. Such short runs compare how fast recipes *start*.

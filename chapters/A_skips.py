@@ -19,10 +19,10 @@ Can depth hurt a network that could copy a shallower one, which shortcuts remove
 | --- | --- | --- |
 | can a network represent anything? | it can approximate any continuous function on a closed, bounded set as closely as you like | [By hand](A_skips.ipynb#a-network-built-by-hand) |
 | the spectral norm of a layer | it bounds a signal's growth; with random layers the growth stays far below the bound | [The largest stretch](A_skips.ipynb#the-largest-stretch-is-a-bound) |
-| vanishing gradients | through sigmoids the gradient vanishes, and so do the differences between inputs, though outputs keep their size. In the networks of 56 layers below, gradients do not vanish at the first step | [Sigmoids](A_skips.ipynb#gradients-that-vanish-sigmoids) |
-| degradation | without skips 56 layers fit worse than 20, with BatchNorm and without; after four times the steps the gap is no smaller with BatchNorm, and smaller without norms; identity skips with BatchNorm remove most of the cost | [Deeper, and worse](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) |
-| must there be a norm? | no: skips with small branches remove the cost as well | [the same section](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) |
-| highways | 56 layers train without norms if the gates start at $b = -6$, but hardly learn if they start at $b = -2$ | [Highways](A_skips.ipynb#highways) |
+| vanishing gradients | through sigmoids the gradient vanishes, and so do the differences between inputs, though outputs keep their size; in the networks of 56 layers below, gradients do not vanish at the first step | [Sigmoids](A_skips.ipynb#gradients-that-vanish-sigmoids) |
+| degradation | without skips 56 layers fit their training data worse than 20, with BatchNorm and without, even after four times the steps; with BatchNorm, identity skips remove most of the difference | [Deeper, and worse](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) |
+| must there be a norm? | no: skips with small branches remove the difference as well | [the same section](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) |
+| highways | 56 layers train without norms if the gates start at $b = -6$; if they start at $b = -2$, the loss is higher than without gates | [Highways](A_skips.ipynb#highways) |
 | ResNet v1 or v2 | both train; v2 reaches the lower loss here | [ResNet v1 and v2](A_skips.ipynb#resnet-v1-and-v2) |
 | other shortcuts | with gates on shortcut and branch the loss is lower than with the identity, and with a gate on the shortcut alone it is higher; networks with halved, dropped or projected shortcuts hardly start to learn | [Shortcuts](A_skips.ipynb#what-may-stand-on-the-shortcut) |
 | 96 blocks without a norm | with Xavier's rule the first gradients overflow; with small branches they train for 200 steps at a learning rate of 0.001 | [Ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm) |
@@ -82,8 +82,8 @@ images, labels = next(Digits(batch=64).load().draw(seed))
 r"""
 ## A network built by hand
 
-One layer is "sufficient to represent any function given enough capacity", says *Exploring the Transformer*, part 14. The theorem says less. One hidden layer, if it is wide enough, comes as close as you
-like to any *continuous* function on a *closed and bounded* set. Almost any activation will do, even one with jumps, as long as it is not a polynomial ([Leshno et al., 1993](https://doi.org/10.1016/S0893-6080%2805%2980131-5)). A ResNet with one unit per block
+One layer is "sufficient to represent any function given enough capacity", says *Exploring the Transformer*, part 14. The theorem says less: one hidden layer, if it is wide enough, comes as close as you
+like to any *continuous* function on a *closed and bounded* set. Almost any activation will do, as long as it is not a polynomial ([Leshno et al., 1993](https://doi.org/10.1016/S0893-6080%2805%2980131-5)). A ResNet with one unit per block
 does this for any integrable function, if the error is the integral of the absolute difference ([Lin and Jegelka, 2018](https://arxiv.org/abs/1806.10909)). In one dimension you can build such a network by hand: give the stream two channels, $x$ and $y$, and start $y$ at $f(0)$. Each block leaves $x$ as it is and
 adds one bent line to $y$:
 
@@ -143,7 +143,7 @@ Nothing here says that *training* would find these weights.
 ## The largest stretch is a bound
 
 Part 7 of *Transformer Anatomy* says that a signal grows by the **spectral norm** $\lVert W\rVert$, the largest factor by which $W$ stretches any vector: $1.01$ at each of 96 layers gives
-$1.01^{96} \approx 2.6$. This is not an equation but a bound:
+$1.01^{96} \approx 2.6$. But this is only a bound:
 
 $$\lVert W_{96}\cdots W_1 x\rVert \le \lVert W_{96}\rVert\cdots\lVert W_1\rVert\,\lVert x\rVert .$$
 
@@ -184,8 +184,8 @@ plots.by_depth(
     start=0,
     reference={"bound": 1.01**96},
     caption="Length of a signal against the number of matrices, for four sequences of matrices with the same spectral norm. Orthogonal matrices stretch every vector equally and reach the bound. Random matrices stretch one direction most, and the signal "
-    "rarely points in it. If one matrix is repeated, as in a recurrent network, each step eventually multiplies the signal by about the absolute value of the matrix's largest eigenvalue. "
-    "For a symmetric matrix this value is the spectral norm, so once the signal has turned into the most stretched direction, it grows as fast as the bound. For a large random matrix the value is about half of the spectral norm.",
+    "rarely points in it. If one matrix is repeated, each step eventually multiplies the signal by about the absolute value of the matrix's largest eigenvalue. "
+    "This value is the spectral norm for a symmetric matrix, and about half of it for a large random one.",
 ).named("stretch")
 
 # %%
@@ -204,11 +204,11 @@ exact(lengths["random"][-1] / 1.01**96, tolerance=1e-20).claim(
 
 # %% [markdown]
 r"""
-The gain of a matrix, the root mean square of the stretch over all directions, predicts the growth in a sequence of random matrices ([chapter 00](00_why_normalize.ipynb#signal-and-gradient-share-one-gain)).
+The gain of a matrix, the root mean square of the stretch over all directions, predicts the growth through random matrices ([chapter 00](00_why_normalize.ipynb#signal-and-gradient-share-one-gain)).
 
 ## Gradients that vanish: sigmoids
 
-*Exploring the Transformer* counts vanishing gradients among the problems of depth. In linear layers the size of the signal vanishes with the gradient, because both pass through the same matrices ([chapter 00](00_why_normalize.ipynb#the-idea-one-factor-ninety-six-times)). The slope of a sigmoid is at most ¼, but the signal keeps its size, because outputs lie around ½. Nevertheless, the differences between inputs vanish:
+*Exploring the Transformer* counts vanishing gradients among the problems of depth. In linear layers the size of the signal vanishes with the gradient, because both pass through the same matrices ([chapter 00](00_why_normalize.ipynb#the-idea-one-factor-ninety-six-times)). Sigmoids shrink the gradient, because their slope is at most ¼, but the signal keeps its size, because outputs lie around ½. What vanishes with the gradient are the differences between the outputs for different inputs:
 """
 
 
@@ -253,7 +253,7 @@ r"""
 ## Deeper, and worse on its own training data
 
 [He et al. (2016a)](https://arxiv.org/abs/1512.03385) trained 20 and 56 plain layers on CIFAR-10, with BatchNorm, and the network with 56 had the higher *training* error. So the cause is neither overfitting nor a lack of
-capacity: if 36 layers have $W = I$, the deep network *is* the shallow one, because $\mathrm{relu}(Ix) = x$ for the output $x$ of a ReLU. With BatchNorm a copying layer also needs a gain and a bias that undo the norm, exactly in evaluation and nearly so in training, where the statistics differ from batch to batch. *Exploring the Transformer* reports that such a network was worse. This is not so: the copies are a thought experiment, and nobody trained them. The network that was worse had started from random weights.
+capacity: if 36 layers have $W = I$, the deep network *is* the shallow one, because $\mathrm{relu}(Ix) = x$ for the output $x$ of a ReLU. With BatchNorm a copying layer also needs a gain and a bias that undo the norm, exactly in evaluation and nearly so in training, where the statistics differ from batch to batch. *Exploring the Transformer* reports that a network with such copies was worse. But in the paper the copies are a thought experiment; the network that was worse had started from random weights.
 """
 
 
@@ -289,8 +289,8 @@ exact(moved["none"]).claim(
 
 # %% [markdown]
 r"""
-Does training fail in our networks, too? We train perceptrons, initialized by [He's rule](00_why_normalize.ipynb#first-repair-draw-the-weights-with-care), on handwritten digits with SGD and momentum for 400 steps. *Skips, small branches* has no norm; the last matrix of each of its $S$ steps is initialized at $\frac1{\sqrt S}$ of its usual size. For each design we choose
-among seven learning rates by the loss of one seed on validation digits, and evaluate with five other seeds. The cards below are about the training loss. For the ResNets we try the best rate and its neighbours with two more seeds, until the best rate lies between two others. We added this step after seeing the results of five seeds, so the cards of this comparison are marked *not preregistered*.
+Does training fail in our networks, too? We train perceptrons, initialized by [He's rule](00_why_normalize.ipynb#first-repair-draw-the-weights-with-care), on handwritten digits with SGD and momentum for 400 steps. *Skips, small branches* has no norm; the last matrix of each of its $S$ steps is initialized at $\frac1{\sqrt S}$ of its usual size. We tune
+each design's learning rate on validation digits. We tuned the ResNets' rates once more after seeing results, so the cards about these runs are marked *not preregistered*.
 """
 
 # %%
@@ -364,7 +364,7 @@ plots.loss_curves(
     ylabel="training loss (nats)",
     ylim=(0, 3),
     reference={"guessing": log(10)},
-    caption="Training loss against step for two networks without skips and two with skips, each at its tuned learning rate. Without skips the deeper network's final loss is far higher than the shallower one's. With skips it is only a little higher.",
+    caption="Training loss against step for two networks without skips and two with skips, each at its tuned learning rate. How far is the deeper network's final loss above the shallower one's, without skips and with them?",
     provenance=lab.provenance(*final.values()),
 ).named("deeper-is-worse")
 
@@ -444,11 +444,11 @@ cost["ResNet v1"].claim(
 
 # %% [markdown]
 r"""
-Without skips, depth raises the training loss a lot, with BatchNorm and without. With identity skips and BatchNorm it raises the loss only a little: the third card's interval is above zero and extends past the criterion's bound, whereas in the paper deeper ResNets fit *better* ([He et al., 2016a](https://arxiv.org/abs/1512.03385), Figure 6). We first preregistered that card's sentence as "no worse", and reworded it to match its criterion when our runs showed a small cost. The networks in the fourth card differ only in the skip.
+Without skips, depth raises the training loss a lot, with BatchNorm and without. With identity skips and BatchNorm it raises the loss only a little, whereas in the paper deeper ResNets fit *better* ([He et al., 2016a](https://arxiv.org/abs/1512.03385), Figure 6). (We first preregistered the third card's sentence as "no worse", and reworded it when our runs showed a small rise.) The networks in the fourth card differ only in the skip.
 
-And no norm is needed: small branches remove the cost as well. If the branches are not small and the weights follow He's rule, the signal explodes in networks with skips ([chapter 00](00_why_normalize.ipynb#forty-eight-layers-five-ways)).
+No norm is needed: with small branches, skips remove the rise as well. If the branches are not small and the weights follow He's rule, the signal explodes in networks with skips ([chapter 00](00_why_normalize.ipynb#forty-eight-layers-five-ways)).
 
-*Exploring the Transformer* presents as the paper's conclusion that networks do not easily learn the identity. The paper offers this as a guess. Weights with a lower loss exist, but in 400 steps gradient descent does not reach them. Is it stuck, or does it only learn late? We train for four times as many steps. For the deep plain networks we tune the rate again, by the lowest *training* loss of three tuning seeds; all other networks keep the rates of 400 steps. A better rate for the shallow plain networks could only widen the gap. (We first chose the rate by one seed's loss on *validation* digits; the resulting gaps are printed, too. The gaps depend on how the rate is chosen, and their intervals do not include this uncertainty.)
+*Exploring the Transformer* presents as the paper's conclusion that networks do not easily learn the identity. The paper offers this as a guess. Weights with a lower loss exist, but in 400 steps gradient descent does not reach them. Is it stuck, or does it only learn late? We train for four times as many steps. For the deep plain networks we tune the rate again, by the *training* loss; all other networks keep the rates of 400 steps. A better rate for the shallow plain networks could only widen the gap. The gaps depend on how the rate is chosen (printed below), and their intervals do not include this uncertainty.
 """
 
 # %%
@@ -579,15 +579,15 @@ for name in retuned:
 
 # %% [markdown]
 r"""
-With BatchNorm the deep network hardly learns: at no rate that we tried is its training loss far lower than that of guessing. Without norms it learns late: most of the gap has closed, but its loss is still higher. At the first step gradients do not vanish in either network (printed above). Without norms the gradients of the first and the last hidden matrix are of similar size, and with BatchNorm gradients *grow* on their way down ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)). We did not measure later steps. [He et al. (2016a)](https://arxiv.org/abs/1512.03385) did so for their plain networks with BatchNorm, found healthy gradients, and call vanishing gradients unlikely. With more steps, depth raises ResNet v1's training loss less, but at the rates of 400 steps the rise stays above zero.
+With BatchNorm the deep network hardly learns at any rate that we tried; without norms it learns late. Vanishing gradients at the first step are not the cause: without norms the gradients of the first and the last hidden matrix are of similar size, and with BatchNorm gradients *grow* on their way down (printed above; [chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)). We did not measure later steps. [He et al. (2016a)](https://arxiv.org/abs/1512.03385) did so for their plain networks with BatchNorm, found healthy gradients, and call vanishing gradients unlikely. With more steps, depth raises ResNet v1's training loss less, but still does so at the rates of 400 steps.
 
 ## Highways
 
-Shortcuts are older than these networks: *Exploring the Transformer* traces them to *factor-centering decomposition*, which trains a linear path next to a centred one. A **highway** ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) lets each channel choose between a layer's output and its input, by a learned gate $T$:
+A **highway** ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) lets each channel choose between a layer's output and its input, by a learned gate $T$:
 
 $$x \leftarrow T(x)\odot f(x) + (1 - T(x))\odot x, \qquad T(x) = \mathrm{sigmoid}(Wx + b).$$
 
-$T = 1$ gives a layer without a skip, and $T = 0$ gives a copy. With $T$ near 0 the *transform gate* is closed and the shortcut is open; [He et al. (2016a)](https://arxiv.org/abs/1512.03385) call the *shortcut* closed if $T$ is 1. The bias $b$ starts at $-2$, so if $Wx = 0$ about an eighth of each channel is new. A ResNet's shortcut is always open. The cards compare a highway with the plain network above, which does not quite have "the same layers", as the preregistered sentences say: in it a ReLU follows *every* matrix.
+$T = 1$ gives a layer without a skip, and $T = 0$ gives a copy. With $T$ near 0 the gate is *closed*, and the shortcut is open. The bias $b$ starts at $-2$, so if $Wx = 0$ about an eighth of each channel is new. The cards compare a highway with the plain network above. Its layers are not quite "the same", as the cards' sentences say: in the plain network a ReLU follows *every* matrix.
 """
 
 # %%
@@ -602,7 +602,7 @@ $T = 1$ gives a layer without a skip, and $T = 0$ gives a copy. With $T$ near 0 
 
 # %% [markdown]
 r"""
-The path through $S$ steps carries $(1 - T)^S$: at first about $0.88^{28} \approx 0.03$ here. The paper's authors tuned the bias together with the learning rate, so the card is no evidence against their result. With $b = -6$ the path carries $0.9975^{28} \approx 0.93$:
+The direct path through $S$ steps carries $(1 - T)^S$: at first about $0.88^{28} \approx 0.03$ here. The paper's authors tuned the bias together with the learning rate, so the card is no evidence against their result. With $b = -6$ the direct path carries $0.9975^{28} \approx 0.93$:
 """
 
 # %%
@@ -626,13 +626,13 @@ ends = measure_tuned(found, sought)
 
 # %% [markdown]
 r"""
-A highway's architecture alone is not enough in 400 steps. With $b = -2$ its loss is higher than the plain network's, in all five seeds. It classifies many digits correctly, but with little confidence: the two networks' accuracies differ by less than their standard deviation between seeds. Its loss is still falling at the end, but at the next higher rate the run diverges. With $b = -6$ the highway trains, without a norm.
+So in 400 steps a highway's architecture alone is not enough: the gates' initial bias matters, too. With $b = -2$ the loss is still falling at the end, but at the next higher learning rate the run diverges.
 
 ## ResNet v1 and v2
 
 $$\text{v1:}\quad x \leftarrow \mathrm{relu}\big(x + N(f(x))\big), \qquad \text{v2:}\quad x \leftarrow x + f\big(\mathrm{relu}(N(x))\big).$$
 
-In v1 there is a ReLU on the stream. In v2 ([He et al., 2016b](https://arxiv.org/abs/1603.05027)) the stream passes through neither norm nor ReLU; both are in the branch ("pre-activation"). On CIFAR-10, v2's improvement grows with depth: the error falls from 6.61 to 6.37 % at 110
+In v1 there is a ReLU on the stream. In v2 ([He et al., 2016b](https://arxiv.org/abs/1603.05027)) the stream passes through neither norm nor ReLU; both are in the branch ("pre-activation"). On CIFAR-10, v2's advantage grows with depth: the error falls from 6.61 to 6.37 % at 110
 layers, and from 7.61 to 4.92 % at 1,001.
 """
 
@@ -649,7 +649,7 @@ layers, and from 7.61 to 4.92 % at 1,001.
 
 # %% [markdown]
 r"""
-On digits v1 already has the higher loss with 20 layers ([table](A_skips.ipynb#deeper-and-worse-on-its-own-training-data)), and with 56 layers the difference is larger.
+On digits, too, v2's advantage is larger in the deeper networks (for 20 layers see the [table](A_skips.ipynb#deeper-and-worse-on-its-own-training-data)).
 
 ## What may stand on the shortcut
 
@@ -701,7 +701,7 @@ exact(max(apart.values()), tolerance=1e-12).claim(
 
 # %% [markdown]
 r"""
-Now we train 110 layers with each shortcut for 200 steps, at tuned learning rates, with $b = -6$. The second column gives the paper's names and errors, each in the best setting ([He et al., 2016b](https://arxiv.org/abs/1603.05027)). The third column needs no training: it is the gradient of the first matrix divided by that of the last, before the first step, in one draw. Over $S$ halved shortcuts the direct path carries $2^{-S}$, so the gradient should vanish. Instead it grows, as with BatchNorm and no skip ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)).
+Now we train 110 layers with each shortcut for 200 steps, at tuned learning rates, with $b = -6$. The second column gives the paper's names and best errors ([He et al., 2016b](https://arxiv.org/abs/1603.05027)). The third column is the gradient of the first matrix divided by that of the last, before the first step, in one draw. Over $S$ halved shortcuts the direct path carries $2^{-S}$, so the gradient should vanish. Instead it grows, as with BatchNorm and no skip ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)).
 """
 
 # %%
@@ -785,13 +785,13 @@ combine(min, *behind).claim(
 
 # %% [markdown]
 r"""
-So "the only effective method" does not hold here, in perceptrons of 110 layers: with gates on shortcut *and* branch, the network reaches a lower loss than ResNet v1 after 200 steps, perhaps because such a gate makes branches small at first. With a gate on the shortcut *alone*, whose error in the paper is close to the identity's, the loss is far higher here. We did not try ResNet v2. With the identity shortcut, the tuning seed reached a lower loss than the five evaluation seeds.
+So "the only effective method" does not hold here, in perceptrons of 110 layers: with gates on shortcut *and* branch, the network reaches a lower loss than ResNet v1 after 200 steps, perhaps because such a gate makes branches small at first. With a gate on the shortcut *alone*, whose error in the paper is close to the identity's, the loss is far higher here.
 
-Networks with halved or half-dropped shortcuts do not learn in 200 steps at any rate that we tried, and networks with projected shortcuts hardly learn. The best rate for half-dropped shortcuts was the lowest tried, so the third card says "not seen". In the paper two of the three networks train. So our table shows that these networks fail to start learning, but not which shortcut is better. With halved shortcuts the training loss stays at that of guessing, and at test time, when BatchNorm uses running averages, the loss is even higher. Dropping half of the stream and doubling the rest makes the stream grow. The first losses are then far higher than that of guessing, but so are those with the identity shortcut, with which the network trains. We did not find out why the losses with half-dropped shortcuts do not fall.
+Networks with halved or half-dropped shortcuts do not learn in 200 steps at any rate that we tried, and networks with projected shortcuts hardly learn; we did not find out why. In the paper two of the three train. So our table shows that these networks fail to start learning, but not which shortcut is better. (The best rate for half-dropped shortcuts was the lowest tried, so the third card says "not seen".)
 
 ## Ninety-six blocks without a norm
 
-"A 96-layer transformer trained without any normalization will diverge within the first few hundred steps" and might need a learning rate of $10^{-5}$ or less, says part 7 of *Transformer Anatomy*. This depends on the initialization. In models of width 64 we measure the gradient of the *last* feed-forward matrix before the first update. It is the error from above times the signal from below. The error is bounded, so only the signal can make the gradient explode. *Smaller weights* draws every matrix with the standard deviation $1/\sqrt{2.5\,d}$, as the HybridNorm paper does. In attention and the output head this is about a third less than with Xavier's rule. *Small branches* does the same and divides the matrices that write to the stream by $\sqrt{2L}$, for the two sublayers of each of $L$ blocks, as Megatron-LM does.
+"A 96-layer transformer trained without any normalization will diverge within the first few hundred steps" and might need a learning rate of $10^{-5}$ or less, says part 7 of *Transformer Anatomy*. This depends on the initialization. In models of width 64 we measure the gradient of the *last* feed-forward matrix before the first update. This gradient is the error from above times the signal from below. The error is bounded, so only the signal can make the gradient explode. *Smaller weights* draws every matrix with the standard deviation $1/\sqrt{2.5\,d}$, as the HybridNorm paper does. In attention and the output head this is about a third less than with Xavier's rule. *Small branches* does the same and divides the matrices that write to the stream by $\sqrt{2L}$, for the two sublayers of each of $L$ blocks, as Megatron-LM does.
 """
 
 # %%
@@ -829,7 +829,7 @@ plots.curves(
     logx=True,
     logy=True,
     caption="Norm of the gradient of the last feed-forward matrix, before the first update, against the number of blocks of a transformer. With Xavier's rule and no norms, the line curves upwards even on two "
-    "logarithmic axes, as an exponential does. With smaller weights it curves less, and with small branches it is level. With Pre-Norm it even falls, because the last norm divides by a stream that has grown.",
+    "logarithmic axes, as an exponential does. With Pre-Norm it falls, because the last norm divides by a stream that has grown.",
     provenance=lab.provenance(gradients),
 ).named("first-gradient-by-depth")
 
@@ -856,7 +856,7 @@ measure_growth("no norm").claim(
 
 # %% [markdown]
 r"""
-Does training depend on the initialization, too? We build models of ninety-six blocks of width 16 and feed them sequences of 16 tokens. With Xavier's rule the first gradients already overflow, and in some draws the first loss as well:
+Does training depend on the initialization, too? We build models of ninety-six blocks of width 16. With Xavier's rule the first gradients already overflow, and in some draws the first loss as well:
 """
 
 # %%
@@ -916,7 +916,7 @@ print(
 
 # %% [markdown]
 r"""
-So with Xavier's rule a block more than doubles the stream's variance. In some draws the attention logits, products of two numbers of that size, exceed the largest float32; in the others the loss is finite but its gradients overflow. We train 96 blocks with small branches, at the
+So with Xavier's rule a block more than doubles the stream's variance. In some draws the attention logits, which grow as this variance does, exceed the largest float32; in the others the loss is finite but its gradients overflow. We train 96 blocks with small branches, at the
 highest rate that the source names for models *with* norms, 0.001, and at ten times that rate:
 
 | question | choices | ours |
@@ -935,7 +935,7 @@ plots.loss_curves(
     reference={"guessing": log(96)},
     smooth=10,
     ylim=(2, 7),
-    caption="Training loss against step for ninety-six transformer blocks with small branches and no norms, at two learning rates. At the lower rate every run learns.",
+    caption="Training loss against step for ninety-six transformer blocks with small branches and no norms, at two learning rates.",
     provenance=lab.provenance(careful, hasty),
 ).named("ninety-six-blocks")
 
@@ -963,7 +963,7 @@ careful.count(fell).claim(
 
 # %% [markdown]
 r"""
-At the lower rate none of the runs diverges, and all learn. At ten times that rate one of two runs diverges. We did not try wider models or more steps.
+So with small branches 96 blocks learn without norms at the lower rate; at ten times that rate one of two runs diverges. We did not try wider models or more steps.
 
 ## The largest rate, by depth
 
@@ -974,7 +974,7 @@ The same text says that without norms the largest stable learning rate falls as 
 | a last matrix that starts at $\frac1{\sqrt S}$ of its usual size | falls as $1/S$ | falls as $1/S$ |
 | a constant factor $\frac1{\sqrt S}$ (not trained) | does not fall | falls as $1/\sqrt S$, as the source says |
 
-Under SGD the update of a matrix changes the output by the rate times its squared gradient. If the matrix only *starts* small, this square is not reduced, and $S$ such squares add up; a constant factor divides each of these terms by $S$. Adam divides each gradient by its size, so a constant factor multiplies each change by $\frac1{\sqrt S}$, not by $\frac1S$ ([Yang et al., 2024](https://arxiv.org/abs/2310.02244)). ResNet v2's last norm divides by the size of the stream, which has grown as $\sqrt S$. This division acts as such a factor, too.
+Under SGD the update of a matrix changes the output by the rate times the matrix's squared gradient. If the matrix only *starts* small, this square is not reduced, and $S$ such squares add up; a constant factor divides each of them by $S$. Adam divides each gradient by its size, so a constant factor multiplies each change by $\frac1{\sqrt S}$, not by $\frac1S$ ([Yang et al., 2024](https://arxiv.org/abs/2310.02244)). ResNet v2's last norm divides by the size of the stream, which has grown as $\sqrt S$, and so acts as such a factor, too.
 
 We train perceptrons on digits for 80 steps at each of a series of rates, each twice the one before. A network *trains* at a rate if the mean of its last 20 losses is lower than the loss of guessing.
 """
@@ -1040,7 +1040,7 @@ plots.curves(
     ylabel="largest learning rate at which the network trains",
     logx=True,
     logy=True,
-    caption="Largest learning rate at which a network trains, against its number of layers. Without norms it falls with depth. With norms and skips we detect no trend. Each point is half a grid step above the highest rate at which the network trains. Under SGD and without norms, the runs that fail diverge. "
+    caption="Largest learning rate at which a network trains, against its number of layers. Under SGD and without norms, the runs that fail diverge. "
     f"At the lowest learning rate at which ResNet v2 fails, its final loss is between {min(first_failed):.1f} and {max(first_failed):.1f} nats (guessing: {log(10):.1f}). Under AdamW with 64 layers, even runs that train in the end first reach losses of hundreds of nats or more.",
     provenance=lab.provenance(*climbs.values()),
 ).named("largest-rate")
@@ -1095,16 +1095,14 @@ fit_power("ResNet v2, SGD").claim(
 
 # %% [markdown]
 r"""
-Without norms the largest rate falls, but not in the same way under both optimizers. Under SGD it falls as the argument predicts, faster than $1/\sqrt L$. Under AdamW the slope lies between the argument's $-1$ and the source's $-\frac12$, and the card's interval excludes both. It reaches into the band around $-\frac12$ that the criterion allows, so the card says "not seen". With norms and skips we see no trend, though five seeds do not determine the power precisely. ResNet v2's initialization differs, too, so this does not single out the norm.
+Without norms the largest rate falls, but not in the same way under both optimizers. Under SGD it falls as the argument predicts, faster than $1/\sqrt L$. Under AdamW the power lies between the argument's $-1$ and the source's $-\frac12$. The card's interval excludes both, but it reaches into the band around $-\frac12$ that the criterion allows, so the card says "not seen". With norms and skips we see no trend, though five seeds do not determine the power precisely. ResNet v2's initialization differs, too, so this does not single out the norm.
 
-The estimate of the power is coarse. The rates differ by factors of two, so one seed's slope is a multiple of a quarter. Because the three depths are equally spaced on a logarithmic scale, the middle one drops out, and the slope compares 4 layers with 64. Each of the five seeds uses a shifted grid of rates, so averaging over seeds smooths out the grid's spacing.
-
-These results are about learning anything within 80 steps, not about the best rate.
+The estimate is coarse: the rates differ by factors of two, and because the three depths are equally spaced on a logarithmic scale, it compares only 4 layers with 64. The results are about learning anything within 80 steps, not about the best rate.
 
 ## Redundant units (singularities)
 
 [Orhan and Pitkow (2018)](https://arxiv.org/abs/1701.09175) name three places in weight space, **singularities**, at which a layer $z = \mathrm{relu}(Jx)$ wastes units: one unit is *eliminated* ($J_a = 0$), two *overlap* ($J_a = J_b$), or several are *linearly dependent*. Then moving the outgoing weights $w$ in $w^\top z$ along some direction
-changes nothing, so nothing is learned along it. With a skip, $z = \mathrm{relu}(Jx) + x$, every unit differs from the others. The paper counts the mirror image of the first case together with it: if the next layer does not read a unit ($V_a = 0$), that unit's *incoming* weights get no gradient, unless a skip passes one on. We count how many of 16
+changes nothing, so nothing is learned along it. With a skip, $z = \mathrm{relu}(Jx) + x$, every unit differs from the others. The paper counts the mirror image of the first case together with it: if the next layer does not read a unit (column $V_a$ of its matrix is 0), that unit's *incoming* weights get no gradient, unless a skip passes one on. We count how many of 16
 directions change the output:
 """
 
@@ -1154,7 +1152,7 @@ exact(min(row["with a skip"] for row in [*counted, unread])).claim(
 r"""
 The six dependent units satisfy one relation, from $\mathrm{relu}(a) - \mathrm{relu}(-a) = a$, and lose one direction. The skip removes a singularity only at its old place. With a skip a linear layer is $I + W$, and it loses a direction if $W$ has the eigenvalue $-1$. So the skip has *moved* the singular places away from small weights, where training starts. The paper argues that such places *make* plain networks learn slowly; our count does not show that.
 
-**Rank of products.** Each factor lowers the rank. A product of $n$ random matrices keeps about $d/(n + 1)$ of $d$ directions, as long as this number is large. We measure it by the effective rank $(\sum s^2)^2/\sum s^4$ of the singular values $s$.
+**Rank of products.** A product of $n$ random matrices keeps about $d/(n + 1)$ of $d$ directions, as long as this number is large. We measure it by the effective rank $(\sum s^2)^2/\sum s^4$, where $s$ are the singular values.
 """
 
 
@@ -1201,12 +1199,12 @@ kept["plain"][96].claim(
 
 # %% [markdown]
 r"""
-With small branches about a third of the directions remain; with branches of full size the number continues to fall.
+With small branches about a third of the directions remain; with full-size branches the number keeps falling.
 
 ## Early readout (logit lens)
 
 In a residual model one can read the answer from the stream early, by applying the model's output layers after any step. [Geva et al. (2021)](https://arxiv.org/abs/2012.14913) did this with a language model of 16 layers. From layer to layer the guess settles and becomes more confident, and layers *correct*
-each other. They also judged 100 words that the last layer had changed: 66 % were far from the earlier guess in meaning. This is a share *of the changed* answers, and it rests on a judgement of meaning that does not apply to digits. We count how often an answer changes, and whether it becomes correct, in the ResNets v2 above and in language models.
+each other. (Of 100 words that the last layer had changed, they judged 66 % to be far from the earlier guess in meaning, a judgement that does not apply to digits or characters.) We count how often an answer changes, and whether it becomes correct, in the ResNets v2 above and in language models.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -1279,11 +1277,11 @@ up, down = (measure_early(answers, what, steps // 4) for what in ("mended", "bro
 
 # %% [markdown]
 r"""
-The paper's trend is confirmed: the first card's interval is above zero. But the gain is smaller than the tenth that the criterion requires, because nearly every digit is settled after a quarter of the depth. The second card misses its threshold, too. (The preregistered sentences do not name the thresholds on which the verdicts are based.) And later steps do *correct*: of the few answers that still change, most become correct.
+Answers to digits settle with depth, as in the paper. But nearly all are settled after a quarter of the depth, so the gain is smaller than the tenth that the first card's criterion requires. Later steps do *correct*: of the few answers that still change, most become correct.
 
 ### The same in text
 
-In text the next character is seldom certain, so answers should settle later. We read the answers after each block of five Pre-Norm models of six blocks, the smallest size that the book trains (S: 3,200 steps on speeches, at Pre-Norm's tuned rate):
+In text the next character is seldom certain, so answers should settle later. We read the answers after each block of five Pre-Norm models of six blocks, the smallest size (S) that the book trains:
 """
 
 # %%
@@ -1349,7 +1347,7 @@ measure_early(told, "changed", -1).claim(
 
 # %% [markdown]
 r"""
-Answers settle later in text than for digits. Characters have no meaning that could be near or far, so we cannot repeat the paper's judgement.
+So answers settle later in text than for digits: the last block still changes a third of them.
 
 ## Does a skip leak what the mask hides?
 
@@ -1375,7 +1373,7 @@ exact(max(leaks.values())).claim(
 
 # %% [markdown]
 r"""
-These masks let a position see itself, and a skip passes each token only to its own position. If a mask hides the present token as well, as when a word is guessed from its neighbours, the skip passes on the hidden token. In this example one head, with queries computed from positions, guesses each token from those before it:
+These masks let a position see itself, and a skip passes each token only to its own position. If a mask hides the present token as well, as when a word is guessed from its neighbours, the skip reveals the hidden token. In this example one head, with queries computed from positions, guesses each token from those before it:
 """
 
 # %%
@@ -1407,7 +1405,7 @@ A norm over positions does leak the future ([chapter 01](01_batchnorm_vs_layerno
 
 ## What is not here
 
-Other chapters treat the "+1" of the derivative ([chapter 00](00_why_normalize.ipynb#second-repair-let-the-signal-skip)), the range of rates that norms add to small branches ([What the norm adds](00_why_normalize.ipynb#what-the-norm-adds)), Pre-Norm and Post-Norm ([chapter 02](02_pre_and_post_norm.ipynb)), the lower bound that Pre-Norm's gradient does not have ([Suspect 2](02_pre_and_post_norm.ipynb#suspect-2-a-floor-that-only-pre-norm-has)), RealFormer's skips between attention logits ([appendix C](C_zoo.ipynb#post-norm-with-help)), and scaled skips ([DeepNorm](05_deepnorm.ipynb), [appendix C](C_zoo.ipynb)). We did not measure whether gates close in training. Nor did we test a factor near 1 on the shortcut, convolutions, or the orders of norm, ReLU and addition in Table 2 of [He et al. (2016b)](https://arxiv.org/abs/1603.05027) other than v1's and v2's.
+Other chapters treat the "+1" of the derivative ([chapter 00](00_why_normalize.ipynb#second-repair-let-the-signal-skip)), the range of rates that norms add to small branches ([What the norm adds](00_why_normalize.ipynb#what-the-norm-adds)), RealFormer's skips between attention logits ([appendix C](C_zoo.ipynb#post-norm-with-help)), and scaled skips ([DeepNorm](05_deepnorm.ipynb), [appendix C](C_zoo.ipynb)). We did not measure whether gates close in training. Nor did we test a factor near 1 on the shortcut, convolutions, or the orders of norm, ReLU and addition in Table 2 of [He et al. (2016b)](https://arxiv.org/abs/1603.05027) other than v1's and v2's.
 
 ## Exercises
 

@@ -18,7 +18,7 @@ Its successors try to repair this. How much of the batch's statistics can be kep
 | you look for | in a sentence | section |
 | --- | --- | --- |
 | who is averaged | if an image is a book, BatchNorm averages one page of all books, LayerNorm a book, InstanceNorm a page, and GroupNorm a booklet; in a transformer, LayerNorm averages one token, not its sentence | [books and pages](B_batch.ipynb#who-is-averaged-books-and-pages) |
-| what a norm must do | BatchNorm depends on other examples in training, and its output is not bounded in evaluation; LayerNorm, RMSNorm, DyT and, in evaluation, PowerNorm meet all demands | [three demands](B_batch.ipynb#three-demands-measured) |
+| what a norm must do | BatchNorm depends on other examples in training, and its output is not bounded in evaluation; LayerNorm, RMSNorm, DyT and, in evaluation, PowerNorm meet all three demands | [three demands](B_batch.ipynb#three-demands-measured) |
 | BatchNorm or LayerNorm | BatchNorm needs other examples, running statistics and a mask; LayerNorm needs none of them | [line by line](B_batch.ipynb#batchnorm-v-layernorm-line-by-line) |
 | covariate shift; BatchNorm with few examples; GroupNorm | measured in two chapters | [chapter 00](00_why_normalize.ipynb#test-add-covariate-shift-back), [chapter 01](01_batchnorm_vs_layernorm.ipynb#measure-the-batch-shrinks) |
 | BatchNorm at inference | an affine map, which can be folded into an adjacent matrix; LayerNorm must compute statistics | [chapter 01](01_batchnorm_vs_layernorm.ipynb#powernorm-repbn-and-prepbn), [chapter 09](09_memory_wall.ipynb) |
@@ -129,9 +129,9 @@ exact(differ, tolerance=0.0).claim(
 
 # %% [markdown]
 r"""
-The analogy is for images. A transformer's LayerNorm averages the features of *one token*, that is, one character position through all pages of a book: [chapter 01](01_batchnorm_vs_layernorm.ipynb#one-tensor-four-averages).
+The analogy is for images. A transformer's LayerNorm averages the features of *one token*, that is, one character position through all pages of a book ([chapter 01](01_batchnorm_vs_layernorm.ipynb#one-tensor-four-averages)).
 
-*Exploring the Transformer*, part 14, from which the analogy comes, prints the outputs of PyTorch's BatchNorm for three small tensors: two rows of three features, two sequences of two channels, and two images of two channels. We compare them with those of this book's BatchNorm:
+*Exploring the Transformer*, part 14, from which the analogy comes, prints the outputs of PyTorch's BatchNorm for three small tensors. We compare them with those of this book's BatchNorm:
 """
 
 # %%
@@ -163,8 +163,8 @@ r"""
 
 ## Three demands, measured
 
-*Transformer Anatomy*, part 7, demands three things of a norm: (1) outputs of bounded size, whatever the input's size, (2) no dependence on other examples, and (3) a map smooth enough for stable gradients. Here an example is one token. We measure three quantities. *Growth* is the factor by which the output grows when the input is a thousand times as large. *Others* is the largest change of a token's output when all other tokens change. *Slope* is the largest
-entry of the Jacobian, over tokens with standard deviations of about 1, $10^{-2}$ and $10^{-4}$. The third demand names no number, so we count it as met if a single bound holds for the slope at every input. In the table $v$ is the smallest running variance, and $\phi$ is PowerNorm's smallest running mean square (PowerNorm divides twice). *Bounded* means a growth below 10, and *independent* means a change below $10^{-9}$.
+*Transformer Anatomy*, part 7, demands three things of a norm: (1) outputs of bounded size, whatever the input's size, (2) no dependence on other examples, and (3) a map smooth enough for stable gradients. Here an example is one token. *Growth* is the factor by which the output grows when the input is a thousand times as large. *Others* is the largest change of a token's output when all other tokens change. *Slope* is the largest
+entry of the Jacobian, over tokens with standard deviations of about 1, $10^{-2}$ and $10^{-4}$. The third demand names no number, so we count it as met if a single bound holds for the slope at every input. In the table $v$ is the smallest running variance, and $\phi$ is PowerNorm's smallest running mean square (PowerNorm divides twice). *Bounded* means a growth below 10, and *independent* a change below $10^{-9}$.
 """
 
 # %%
@@ -248,8 +248,8 @@ exact(demands["LayerNorm"]["slope"] if "LayerNorm" in meets else float("inf")).c
 
 # %% [markdown]
 r"""
-*What we find.* The demands do not single out LayerNorm. RMSNorm meets them, and DyT meets them without any statistic. PowerNorm meets them in evaluation because it first divides each token by its RMS. The third demand excludes none of these maps; only the bounds differ. LayerNorm's slope comes close to its bound
-for an almost constant token, and RMSNorm's slope does so for a token near zero (RMSNorm's $\epsilon$ is smaller here).
+*What we find.* The demands do not single out LayerNorm. RMSNorm meets them, too, and DyT meets them without any statistic. PowerNorm meets them in evaluation because it first divides each token by its RMS. The third demand excludes none of these maps; only the bounds differ. LayerNorm's slope comes close to its bound
+for an almost constant token, and RMSNorm's (with a smaller $\epsilon$) for a token near zero.
 
 ## BatchNorm v LayerNorm, line by line
 
@@ -304,7 +304,7 @@ exact(layer_move if min(cut, pads) > 0.1 else float("inf"), tolerance=1e-12).cla
 
 # %% [markdown]
 r"""
-The sixth row asks which norm modern LLMs use. Appendix D answers with [a count](D_numbers.ipynb#who-uses-which-norm).
+The sixth row is about use in modern LLMs, which appendix D [counts](D_numbers.ipynb#who-uses-which-norm).
 
 ## Lengths, padding, one token at a time
 
@@ -312,7 +312,7 @@ The sixth row asks which norm modern LLMs use. Appendix D answers with [a count]
 
 $$\tilde\mu = (1-p)\,\mu + p\,c, \qquad \tilde\sigma^2 = (1-p)\,\sigma^2 + p(1-p)(\mu - c)^2.$$
 
-If values of mean 0 are padded with zeros, the variance shrinks to $(1-p)\sigma^2$. Outputs for real values are then $1/\sqrt{1-p}$ times as large as without padding, and *this factor depends on the lengths of the other sentences*. A mask removes the effect exactly if every norm of the network uses it.
+If values of mean 0 are padded with zeros, the variance shrinks to $(1-p)\sigma^2$. Outputs for real values are then $1/\sqrt{1-p}$ times as large as without padding, and *this factor depends on the lengths of the other sentences*. A mask removes the effect exactly, if every norm of the network uses it.
 """
 
 # %%
@@ -357,7 +357,7 @@ r"""
 
 $$\operatorname{Var}(\hat z) \approx \frac1m\Big(1 + \frac{z^2}2\Big).$$
 
-For a value far from the mean the formula is accurate only in large batches: with the biased variance no standardized value among $m$ exceeds $\sqrt{m-1}$, which is $2.65$ for $m = 8$. In such a small batch, the standardized value of $z = 3$ is pulled towards the mean and varies less than the formula says.
+For a value far from the mean the formula is accurate only in large batches: with the biased variance no standardized value among $m$ exceeds $\sqrt{m-1}$, which is $2.65$ for $m = 8$. So in such a small batch $z = 3$ is pulled towards the mean and varies less than the formula says.
 """
 
 # %%
@@ -382,7 +382,7 @@ plots.curves(
     counted=True,
     xlabel="values that share a mean, m",
     ylabel="standard deviation of one standardized value",
-    caption="Standard deviation of one standardized value, from batch to batch, against the number m of values that share a mean. At the mean (z = 0) it falls as one over the square root of m. For a value three standard deviations from the mean (z = 3) the formula holds only in large batches.",
+    caption="Standard deviation of one standardized value, from batch to batch, against the number m of values that share a mean. The value lies at the mean (z = 0) or three standard deviations from it (z = 3), where the formula holds only in large batches.",
 ).named("scatter")
 
 # %%
@@ -399,7 +399,7 @@ exact(off[256], tolerance=0.05).claim(
 # %% [markdown]
 r"""
 **One token at a time.** If only one value is averaged, $x - \mu$ is always 0, so in training mode `labkit` raises an error. In evaluation BatchNorm is a fixed map of each token, so a decoder computes the same outputs token by token as for the whole text.
-*Transformer Anatomy*, part 7, warns that running statistics "may not apply" to single decode steps. The step itself is harmless, but the running statistics may not fit a prompt that is unlike the training text.
+*Transformer Anatomy*, part 7, warns that running statistics "may not apply" to single decode steps. The step itself is harmless, but the running statistics may not fit an unusual prompt.
 """
 
 # %%
@@ -424,9 +424,9 @@ exact((steps - whole_text[0]).abs().max(), tolerance=1e-4).claim(
 r"""
 ## The noise of a batch
 
-The error of a small batch's statistics changes from step to step. [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167) saw a regularizer in it, which makes dropout unnecessary in some cases (*Transformer Anatomy* says “often”). To exclude sampling noise, we let every network read all its 128 digits at
+The error of a small batch's statistics changes from step to step. [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167) saw a regularizer in this noise, which makes dropout unnecessary in some cases. To exclude sampling noise, we let every network read all its 128 digits at
 each step. Only the groups that share a mean and a variance differ: all 128 digits, groups of 8, or groups of 2, drawn again at each step. These are the ghost batches of
-[Hoffer et al. (2017)](https://arxiv.org/abs/1705.08741). Every network is evaluated with the statistics of all its training images. The networks are perceptrons with two hidden layers of 64 units, trained with Adam for 400 steps. Each of ten seeds has different training images. Losses are in nats (natural logarithms).
+[Hoffer et al. (2017)](https://arxiv.org/abs/1705.08741). Every network is evaluated with the statistics of all its training images. The networks are perceptrons with two hidden layers of 64 units, trained for 400 steps. Losses are in nats.
 """
 
 # %%
@@ -465,7 +465,7 @@ plots.dots(
         for what, loss in (("test", test_loss), ("training", train_loss))
     },
     xlabel="loss (nats)",
-    caption="Test and training loss of perceptrons on 128 training digits, by the number of images that share a mean and a variance, each network at its tuned learning rate. Groups of 8 and of 2 are also shown at the rate that is best for all 128. Both losses are measured in evaluation mode. Networks with groups of 2 do not fit their training digits.",
+    caption="Test and training loss of perceptrons on 128 training digits, by the number of images that share a mean and a variance, each network at its tuned learning rate. Groups of 8 and of 2 are also shown at the rate that is best for all 128. Networks with groups of 2 do not fit their training digits.",
     provenance=lab.provenance(*noisy.values(), *at_one_rate.values()),
 ).named("noise")
 
@@ -513,7 +513,7 @@ whole, eight = noisy["all 128"], noisy["groups of 8"]
 
 # %% [markdown]
 r"""
-*Higher rates.* At the two highest rates, networks with groups of 8 had the lower loss with the seed used for tuning. So we preregistered two forecasts and trained ten fresh seeds at these rates:
+*Higher rates.* At the two highest rates, networks with groups of 8 had the lower loss with the seed used for tuning. So we trained ten fresh seeds at these rates:
 """
 
 # %%
@@ -581,7 +581,7 @@ min(gaps, key=lambda gap: gap.mean).claim(
 
 # %% [markdown]
 r"""
-*What we find.* At the rate that is best for all 128, networks with groups of 8 fit their training digits, so their gap is nearly equal to their test loss. The gap is wider than with all 128 images, but the evidence is weak. With groups of 2 the gap is narrower, but the networks fit their digits less well, and their test loss is higher. At tuned rates we detect no gain, but cannot exclude a small one. At higher rates we detect no gain either: the fresh seeds do not confirm the tuning seed's result. (We saw only afterwards, and only on the test digits, that networks with groups of 8 classify more digits correctly at the highest rate.)
+*What we find.* At the rate that is best for all 128, groups of 8 do not narrow the gap between training and test loss: it is wider, though the evidence is weak. With groups of 2 the gap is narrower, but the networks fit their training digits less well, and their test loss is higher. At tuned rates we detect no gain, but cannot exclude a small one. At higher rates the fresh seeds do not confirm the tuning seed's result.
 
 *What cannot be concluded.* Networks with small groups learn with one kind of statistics and are evaluated with another: in a group of 2 every standardized value is nearly $1$ or $-1$. So our comparison measures noise and this mismatch together. We did not try larger networks or dropout.
 
@@ -591,7 +591,7 @@ BatchNorm gives each feature mean 0 and variance 1, but leaves the *correlations
 
 $$y = \Sigma^{-1/2}(x - \mu), \qquad \Sigma = \tfrac1m\textstyle\sum_i (x_i - \mu)(x_i - \mu)^\top, \qquad \operatorname{Cov}(y) = I.$$
 
-[Huang et al. (2018)](https://arxiv.org/abs/1804.08450) do this inside a network, as decorrelated batch normalization, with the *symmetric* root (ZCA). The root along principal axes (PCA) whitens too, but the order of its axes changes from batch to batch, which harms learning. The authors report higher accuracy than BatchNorm's on CIFAR and ImageNet.
+[Huang et al. (2018)](https://arxiv.org/abs/1804.08450) do this inside a network, as decorrelated batch normalization, with the *symmetric* root (ZCA). The root along principal axes (PCA) whitens too, but the order of its axes can change from batch to batch, which, they find, harms learning. With whitening they report higher accuracy than with BatchNorm on CIFAR and ImageNet.
 """
 
 
@@ -636,7 +636,7 @@ plots.curves(
     counted=True,
     xlabel="steps of gradient descent",
     ylabel="squared distance to the best predictions (initially 1)",
-    caption="Squared distance of the predictions from those of the best linear map, against steps of gradient descent. The task is least squares from 16 features of digits to their classes. The learning rate is one over the covariance's largest eigenvalue. Values below 0.00001 are drawn at 0.00001. Whitened features need one step.",
+    caption="Squared distance of the predictions from those of the best linear map, against steps of gradient descent. The task is least squares from 16 features of digits to their classes. The learning rate is one over the covariance's largest eigenvalue. Values below 0.00001 are drawn at 0.00001.",
 ).named("whitening")
 
 # %%
@@ -683,7 +683,7 @@ r"""
 - **RepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)): $\mathrm{BN}(x) + \eta x$ with one learned number $\eta$, which the code for images initializes to 1.
 - **PRepBN**, of the model SLAB (same paper): $\lambda\,\mathrm{LN}(x) + (1-\lambda)\,\mathrm{RepBN}(x)$, where $\lambda$ falls linearly from 1 to 0. In evaluation it is RepBN, and can be folded into the next matrix ([chapter 01](01_batchnorm_vs_layernorm.ipynb#powernorm-repbn-and-prepbn)).
 
-*Folded.* With the running mean $m$ and variance $v$, PRepBN in evaluation is $y = a\odot x + c$ with $a = \gamma/\sqrt{v + \epsilon} + \eta$ and $c = \beta - \gamma m/\sqrt{v + \epsilon}$. A matrix $W$ after it becomes $W\,\mathrm{diag}(a)$, and its bias becomes $Wc + b$. (`labkit.convert.fold_norms` does this for your model; below we fold a vision transformer's norms.) In the code for images $\lambda$ falls with each *forward call*, so gradient accumulation makes it fall faster. The code for a Llama counts one call in sixteen.
+*Folded.* With the running mean $m$ and variance $v$, PRepBN in evaluation is $y = a\odot x + c$ with $a = \gamma/\sqrt{v + \epsilon} + \eta$ and $c = \beta - \gamma m/\sqrt{v + \epsilon}$. A matrix $W$ after it becomes $W\,\mathrm{diag}(a)$, and its bias becomes $Wc + b$. (`labkit.convert.fold_norms` does this for your model.) In the code for images $\lambda$ falls with each *forward call*, so gradient accumulation makes it fall faster.
 """
 
 # %%
@@ -707,18 +707,17 @@ exact(moved, tolerance=1e-3).claim(
 
 # %% [markdown]
 r"""
-*Our runs.* In the book's decoder of 80,000 parameters we replace every norm by each of these norms in turn, and train it for 3,200 steps on text. We choose among five learning rates with one seed and evaluate with five others. LayerNorm's runs are those of the experiment grid that [all chapters share](01_batchnorm_vs_layernorm.ipynb#in-a-language-model) (the *ladder*), where two more rates were tried, and two more seeds near the best one. The same rate was best for all these norms, and we use it for RepBN, too. PRepBN follows the recipe for images.
+*Our runs.* In the book's decoder of 80,000 parameters we replace every norm by each of these norms in turn, and train it for 3,200 steps on text. LayerNorm's runs are those of the experiment grid that [all chapters share](01_batchnorm_vs_layernorm.ipynb#in-a-language-model). The same learning rate was best for all norms that we tuned, and we use it for RepBN, too. PRepBN follows the recipe for images.
 
 *The authors' settings.*
 
 | setting | theirs | ours |
 | --- | --- | --- |
-| PowerNorm, place | translation: the encoder (the decoder keeps LayerNorm); also language models | decoder |
+| PowerNorm, place | translation: the encoder; also language models | decoder |
 | PowerNorm, warm-up | 8,000 calls in the layers: the learning rate's [warm-up](https://github.com/sIncerass/powernorm/blob/9ea6226a3203d5d6fcee07a5c6dec38ec6bc5e9f/trans-scripts/train/train-wmt-big.sh#L33), which the [layer](https://github.com/sIncerass/powernorm/blob/9ea6226a3203d5d6fcee07a5c6dec38ec6bc5e9f/fairseq/modules/transformer_layer.py#L36) passes on | 320 calls |
 | its BatchNorm baseline | divides tokens by their RMS first | plain |
-| PRepBN for images, reported ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)) | DeiT-S, a small vision transformer: 80.2 % on ImageNet ([README](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/README.md?plain=1#L93)) | no images: out of range |
-| its calls until $\lambda = 0$ | for [that DeiT-S](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/classification/models/deit.py#L353) the [default](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/classification/models/prepbn.py#L20) of 300,000, 80 % of its training (300 epochs of 1,251 batches); with the paper's linear attention [60,000](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/classification/models/slab_deit.py#L401), 16 % | 2,400: 75 % |
-| PRepBN in a Llama ([code](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/llama/modeling/llama-350M/modeling_llama.py#L96-L158)) | 10,000 counts with RMSNorm alone, then 18,000 until $\lambda = 0$, one per 16 calls; $\eta$, gain and bias start at 0; 350 million parameters; nine tasks: 49.8, without PRepBN 49.3 ([table](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/docs/llama.png)) | no steps with LayerNorm alone; every call counts; $\eta$ and gain start at 1 |
+| PRepBN for images, calls until $\lambda = 0$ | for [DeiT-S](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/classification/models/deit.py#L353) the [default](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/classification/models/prepbn.py#L20) of 300,000, 80 % of its training; with the paper's linear attention [60,000](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/classification/models/slab_deit.py#L401), 16 % | 2,400: 75 % |
+| PRepBN in a Llama ([code](https://github.com/xinghaochen/SLAB/blob/f58db00b9db3959b5de03986f454aa5ff064279a/llama/modeling/llama-350M/modeling_llama.py#L96-L158)) | 10,000 counts with RMSNorm alone, then 18,000 until $\lambda = 0$, one per 16 calls; $\eta$, gain and bias start at 0 | no steps with LayerNorm alone; every call counts; $\eta$ and gain start at 1 |
 """
 
 # %%
@@ -755,7 +754,7 @@ plots.curves(
     xlabel="learning rate",
     ylabel="validation loss (nats per character)",
     reference=ladder.references(rung),
-    caption="Validation loss against learning rate for the same decoder with each of four norms at the same positions. Compare the curves' minima, and how fast each curve rises to the right of its minimum.",
+    caption="Validation loss against learning rate for the same decoder with each of four norms at the same positions. Compare the minima, and how fast each curve rises to the right of its own.",
     provenance=lab.provenance(rated),
 ).named("repaired-by-rate")
 
@@ -765,7 +764,7 @@ losses = {name: of.measure("test.loss") for name, of in ended.items()}
 plots.dots(
     losses,
     xlabel="test loss (nats per character)",
-    caption="Test loss of each norm at the best of five learning rates (of seven for LayerNorm). RepBN was trained only at BatchNorm's best rate. The differences are small, and RepBN has the highest loss.",
+    caption="Test loss of each norm at the best of five learning rates (of seven for LayerNorm). RepBN was trained only at BatchNorm's best rate.",
     provenance=lab.provenance(reported),
 ).named("repaired")
 
@@ -885,14 +884,12 @@ searched["BatchNorm"].count(has_diverged).over_rates().claim(
 
 # %% [markdown]
 r"""
-*What we find.* No norm with batch statistics is shown to have a lower loss than LayerNorm. RepBN has the highest loss: it is higher than LayerNorm's in the table and higher than BatchNorm's on its card, at BatchNorm's rate. We did not tune RepBN's rate. PRepBN's mean loss is higher than LayerNorm's.
-If runs are paired by seed, as on its card, the interval of the five differences excludes 0; if not, as in the table, it includes 0. Whether the difference is less than 0.01 nats remains open. Such small differences could change with a finer grid of rates.
-
-The published training lengths, and divergence at the published sizes, are *out of range*. We did not try the authors' recipe for a Llama.
+*What we find.* No norm with batch statistics is shown to have a lower loss than LayerNorm. RepBN has the highest loss, but we did not tune its rate. PRepBN's mean loss is higher than LayerNorm's; whether by less than 0.01 nats remains open. Such small differences could change with a finer grid of rates.
+The published training lengths, and divergence at the published sizes, are *out of range*.
 
 ### Which norms violate causality
 
-BatchNorm violates causality in training mode ([chapter 01](01_batchnorm_vs_layernorm.ipynb#in-training-mode-batchnorm-leaks-future-tokens)), and so do RepBN and PRepBN. PowerNorm's forward pass does so only during the warm-up. Afterwards $\phi$ comes from earlier steps. Its backward pass always divides by the root of the batch's mean of $x^2$. It treats $\phi$ as a constant, and a running correction replaces the gradient that would flow through it.
+BatchNorm violates causality in training mode ([chapter 01](01_batchnorm_vs_layernorm.ipynb#in-training-mode-batchnorm-leaks-future-tokens)), and so do RepBN and PRepBN. PowerNorm's forward pass does so only during the warm-up. Afterwards $\phi$ comes from earlier steps. The backward pass always divides by the root of the batch's mean of $x^2$. It treats $\phi$ as a constant; a running correction replaces the gradient that would flow through $\phi$.
 """
 
 # %%
@@ -917,7 +914,7 @@ exact(heard_in[0], tolerance=1e-12).claim(
 r"""
 ## Where BatchNorm's gradient grows
 
-In plain layers a gradient grows at each BatchNorm on its way down, in theory by $\sqrt{\pi/(\pi-1)} \approx 1.211$ per layer. Over 48 layers we measure a little more ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)). The derivation assumes independent normal units and a mean over very many examples. So we give the same stack noise
+In plain layers a gradient grows at each BatchNorm on its way down, in theory by $\sqrt{\pi/(\pi-1)} \approx 1.211$ per layer. Over 48 layers we measure a little more ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)). The derivation assumes independent normal units and a mean over very many examples. So we also give the same stack noise
 instead of images, and more examples, and measure the growth in one group of layers at a time:
 """
 
@@ -978,16 +975,16 @@ computed(np.divide(lowest, excess)).claim(
 
 # %% [markdown]
 r"""
-In the last two columns all rows are close to the derived factor. With 64 images, the setting of chapter 00, the average over all 48 layers is larger, and over five seeds the lowest norm accounts for more than half of the excess. With 1,024 images the average is close to the derived factor, above it in some draws and below it in others: the excess at the lowest norm is as large as the deficit in the layers above. With noise the average is below the derived factor.
+In the last two columns all rows are close to the derived factor. With 64 images, the setting of chapter 00, the average over all 48 layers is larger, and the lowest norm accounts for more than half of the excess. With 1,024 images the average is close to the derived factor, because the excess at the lowest norm is about as large as the deficit in the layers above. With noise the average is below the derived factor.
 
-*Why?* In higher layers the norm below sets the variance of the matrix's input: after the ReLU it is $\frac{\pi-1}{2\pi}$, which gives the derived factor. Below the lowest norm there are only its matrix and the input matrix. Let $v$
+*Why?* In higher layers the norm below sets the variance of the matrix's input: after the ReLU it is $\frac{\pi-1}{2\pi}$, which gives the derived factor. Below the lowest norm there are only its own matrix and the input matrix. Let $v$
 be the variance over the batch of the input matrix's output. Then the lowest norm, its matrix and its ReLU multiply a gradient by about $1/\sqrt{2v}$, and by a little more if the units' variances differ. With He's rule, noise gives $v = 2$, so the gradient is halved there. Images resemble one another: a large part of a unit's
-output is the same for all images. BatchNorm subtracts this part and divides by the standard deviation of the small remainder.
+output is the same for all images. BatchNorm subtracts this part and divides by the standard deviation of the small remainder, so the gradient grows.
 
 ## Keys that no query selects
 
 A query $q$ *selects* the key $k_i$ if $q\cdot k_i > q\cdot k_j$ for all other keys. No query selects a key inside the convex hull of the others, because such a key is an average of them. A linear program decides whether some query selects a key: we look for the largest $t$ for which some bounded $q$ has
-$q\cdot(k_j - k_i) + t \le 0$ for all $j \ne i$. After a norm without $\epsilon$ all keys have the same length. If they differ, each is selected by the query that points in its direction ([chapter 01](01_batchnorm_vs_layernorm.ipynb#what-the-sphere-does-for-attention)).
+$q\cdot(k_j - k_i) + t \le 0$ for all $j \ne i$. After a norm without $\epsilon$ all keys have the same length, so different keys are each selected by the query that points in their direction ([chapter 01](01_batchnorm_vs_layernorm.ipynb#what-the-sphere-does-for-attention)).
 [Brody et al. (2023)](https://arxiv.org/abs/2305.02582) count keys that no query selects in a trained GPT-2 of width 8: 22 to 45 % of the tokens before LayerNorm, depending on the layer, and none after it ([their table 2](https://github.com/tech-srl/layer_norm_expressivity_role/blob/0a6e74f3d18d66dded55cc06ddcc83c3d0652978/unselectable/images/table2.png)).
 """
 
@@ -1028,14 +1025,14 @@ plots.curves(
     hidden,
     xlabel="dimensions of a key",
     ylabel="share of keys that no query selects",
-    caption="Share of forty normally distributed keys that no query selects, against the dimension of a key. Centring removes a dimension and makes more keys unselectable. If keys have equal length (ε = 0), every key is selectable: LayerNorm and RMSNorm share the line at 0.",
+    caption="Share of forty normally distributed keys that no query selects, against the dimension of a key. Centring removes a dimension. LayerNorm and RMSNorm (with ε = 0) share the line at 0.",
 ).named("keys-never-selected")
 
 # %%
 computed(hidden["raw"][4]).claim(
     "B-raw-keys-hide",
     "> 0.1",
-    "Without a norm, some keys are not selected by any query.",
+    "In a few dimensions and without a norm, some keys are not selected by any query.",
     found="Of forty normally distributed keys in four dimensions, {mean:.0%} are not selected by any query ({centred:.0%} after centring). In twelve dimensions, {twelve:.0%} are not selected, and of 128 keys in eight dimensions, {many:.0%} are not.",
     source="Brody et al. 2023, arXiv 2305.02582",
     published="22 to 45 % before LayerNorm in a trained GPT-2; 32 to 51 % in one whose norms centre and do not scale",
@@ -1065,12 +1062,12 @@ exact(unselected, tolerance=0.0).claim(
 
 # %% [markdown]
 r"""
-*What we find.* Equal *length* makes every key selectable, whereas centring alone makes more keys unselectable. With $\epsilon > 0$ a token of nearly equal entries stays shorter than the others and can be unselectable, as can keys that are projected to fewer dimensions after the norm. We did not count trained keys, or keys in heads of usual width.
+*What we find.* Equal *length* makes every key selectable, whereas centring alone makes more keys unselectable. With $\epsilon > 0$ a token of nearly equal entries stays shorter than the others and can be unselectable, as can keys that are projected to fewer dimensions after the norm. We did not count keys of trained models.
 
 ## Linear layers and LayerNorm
 
 LayerNorm divides a token by its standard deviation, so linear layers with LayerNorm between them form a nonlinear network.
-[Ni et al. (2024)](https://arxiv.org/abs/2406.01255) prove that a width of 3, with a number of layers proportional to the number of points, suffices to label any distinct points in any way. With BatchNorm the same stack is one affine map for a given batch. [LayerNorm as geometry](01_batchnorm_vs_layernorm.ipynb#layernorm-as-geometry) in chapter 01 solves XOR by hand, with a LayerNorm of three features. *Exploring the Transformer* uses only LayerNorm's division, a projection onto a circle, in four steps: rotate the four points by 45°, move them onto the line $y = \frac12$, project them onto the circle, and read off $y$.
+[Ni et al. (2024)](https://arxiv.org/abs/2406.01255) prove that a width of 3, with a number of layers proportional to the number of points, suffices to label any distinct points in any way. With BatchNorm the same stack is one affine map for a given batch. [Chapter 01](01_batchnorm_vs_layernorm.ipynb#layernorm-as-geometry) solves XOR by hand, with a LayerNorm of three features. *Exploring the Transformer* uses only LayerNorm's division, a projection onto a circle, in four steps: rotate the four points by 45°, move them onto the line $y = \frac12$, project them onto the circle, and read off $y$.
 """
 
 # %%
@@ -1092,7 +1089,7 @@ r"""
 *One LayerNorm cannot classify three concentric rings if the middle one belongs to the other class.* A linear readout after it decides whether $w\cdot u > c\,\lVert u\rVert$, where $u$ is affine in the point. One of the two classes then fills a convex set. A convex set that contains the middle ring contains the inner ring, too, and a convex set that contains the outer ring contains all three.
 
 Does training find solutions where they exist?
-We train networks of width 8 on two tasks in the plane: these rings (the more common class has two thirds of the points), and 32 points with random labels. Each depth has a tuned learning rate and ten seeds.
+We train networks of width 8 on two tasks in the plane: these rings (the more common class has two thirds of the points), and 32 points with random labels. The learning rate is tuned for each depth.
 """
 
 # %%
@@ -1124,7 +1121,7 @@ plots.curves(
     logx=True,
     xlabel="LayerNorms between linear layers",
     ylabel="training accuracy",
-    caption="Share of training points that are labelled correctly, against the number of LayerNorms, for networks of linear layers and LayerNorms alone. Dotted lines show four linear layers without LayerNorm. For three networks the highest learning rate was best (table below).",
+    caption="Share of training points that are labelled correctly, against the number of LayerNorms, for networks of linear layers and LayerNorms alone. Dotted lines: four linear layers alone. For three networks the highest learning rate was best (table below).",
     provenance=lab.provenance(looked, fits, beyond),
 ).named("linear-and-layernorm")
 
@@ -1171,8 +1168,8 @@ eight, one = (right["random labels", "LayerNorm", n] for n in (8, 1))
 
 # %% [markdown]
 r"""
-*What we find.* The theorem says that suitable weights exist. Training found such weights for most points of the rings (in some runs for all of them) and for some of the random labels. On both tasks networks with four LayerNorms have the highest accuracy in the figure. We did not detect that eight fit more random labels than one by the required margin of 0.05. Results of deep stacks vary widely from seed to seed.
-The table shows the networks whose best learning rate was the highest of seven. For random labels, training at the next higher rate gives a higher loss, yet more points are labelled correctly. On rings the next higher rate, beyond our grid, gives a lower training loss, with one LayerNorm and with four. In the figure, networks with one LayerNorm label fewer points of the rings correctly than a constant prediction of the more common class does, so part of the curve's rise may come from our grid of rates.
+*What we find.* The theorem says that suitable weights exist. In training, networks learned to label most points of the rings (in some runs all of them) and some of the random labels. On both tasks networks with four LayerNorms have the highest accuracy in the figure. We did not detect that eight fit more random labels than one by the required margin of 0.05. Results of deep stacks vary widely from seed to seed.
+On rings a rate beyond our grid gives a lower training loss, with one LayerNorm and with four (table). In the figure, networks with one LayerNorm label fewer points of the rings correctly than a constant prediction of the more common class does. So part of the curve's rise may come from our grid of rates.
 
 ## InstanceNorm: contrast, brightness, style
 
@@ -1209,7 +1206,7 @@ exact(max(moved, unlike), tolerance=1e-10).claim(
 
 # %% [markdown]
 r"""
-Does this invariance help a classifier? We train two small CNNs (two convolutions of 8 channels) on digits at full contrast and test them on fainter ones. For each we choose among five learning rates with one seed and evaluate with five others.
+Does this invariance help a classifier? We train two small CNNs (two convolutions of 8 channels) on digits at full contrast, at tuned learning rates, and test them on fainter ones.
 """
 
 # %%
@@ -1240,7 +1237,7 @@ plots.curves(
     xlabel="contrast of the test digits",
     ylabel="test accuracy",
     ylim=(0, 1.02),
-    caption="Test accuracy against the contrast of the test digits, for two CNNs trained at contrast 1. InstanceNorm's line is flat, because its first norm removes contrast, up to ε. At full contrast its accuracy is lower than BatchNorm's.",
+    caption="Test accuracy against the contrast of the test digits, for two CNNs trained at contrast 1. InstanceNorm's line is flat, because its first norm removes contrast, up to ε.",
     provenance=lab.provenance(readers),
 ).named("contrast")
 
@@ -1310,13 +1307,13 @@ exact(max(at_hand, instance) if running > 0.1 else float("inf"), tolerance=1e-3)
 
 # %% [markdown]
 r"""
-*What we find.* InstanceNorm makes a network invariant to contrast, which is a disadvantage if the contrast carries information. BatchNorm removes a common contrast, too, if it uses the statistics of the batch; in an untrained network only its running statistics make the difference. We did not evaluate the trained CNNs with the statistics of the test batch, and did not train on several contrasts.
-Brightness is removed less well, because the zeros around an image stay dark. We tested neither brightness in a trained network nor style. Style transfer between pictures is out of range.
+*What we find.* InstanceNorm makes a network invariant to contrast, which is a disadvantage if the contrast carries information. BatchNorm removes a common contrast, too, if it uses the statistics of the batch; in an untrained network only its running statistics make the difference. We did not evaluate the trained CNNs with the statistics of the test batch.
+Brightness is removed less well, because the zeros around an image stay dark. Style transfer between pictures is out of range.
 
 ## What is not here
 
-- Chapter 01 compares BatchNorm with LayerNorm [in a language model](01_batchnorm_vs_layernorm.ipynb#in-a-language-model), measures [fluctuations in text](01_batchnorm_vs_layernorm.ipynb#do-batch-statistics-fluctuate-more-in-text), and trains with [small batches](01_batchnorm_vs_layernorm.ipynb#measure-the-batch-shrinks), also with GroupNorm [in a CNN](01_batchnorm_vs_layernorm.ipynb#the-same-batch-of-two-in-a-cnn).
-- Chapter 00 tests [covariate shift](00_why_normalize.ipynb#test-add-covariate-shift-back) and the [smoother landscape](00_why_normalize.ipynb#smoothness-of-the-loss-landscape).
+- Chapter 01 compares BatchNorm with LayerNorm [in a language model](01_batchnorm_vs_layernorm.ipynb#in-a-language-model) and trains with small batches, also with GroupNorm [in a CNN](01_batchnorm_vs_layernorm.ipynb#the-same-batch-of-two-in-a-cnn).
+- Chapter 00 tests the [smoother landscape](00_why_normalize.ipynb#smoothness-of-the-loss-landscape).
 - Chapter 07 [trains DyT](07_dynamic_tanh.ipynb#on-text-with-tuned-learning-rates), and appendix D estimates what a norm [costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference).
 - The book does not measure the time that folding saves, PowerNorm in an encoder, whitening in networks, or keys of trained models.
 

@@ -12,22 +12,22 @@ r"""
 
 **Question.** Some twenty recipes move, double or scale the norms of a transformer block, and most were designed against a problem that their authors name. What is each recipe's equation, does its problem occur in six blocks, and does the recipe solve it?
 
-**In short.** The runs are those of the book's [ladder](02_pre_and_post_norm.ipynb#other-learning-rates-and-full-training-runs): recipes trained on the same text at several model sizes, each with a tuned learning rate. This page uses size S, six blocks of width 32. Some recipes have only a *preliminary evaluation* so far: five seeds, at a learning rate chosen with one seed. [What a claim is](claims.md) explains the words on cards.
+**In short.** We use runs of the book's [ladder](02_pre_and_post_norm.ipynb#other-learning-rates-and-full-training-runs) (recipes trained on the same text) at size S: six blocks of width 32, each recipe at its tuned learning rate. Some recipes have only a *preliminary evaluation* so far: five seeds, at a learning rate chosen with one seed. [What a claim is](claims.md) explains the words on cards.
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
 | every recipe in one row | equation, problem, learning rate and loss | [The table](C_zoo.ipynb#the-table) |
 | who uses which placement, who normalizes queries and keys | not every open model is Pre-Norm; Gemma 3, Qwen 3 and OLMo 2 normalize queries and keys, Gemma 2 does not | [Placements](placements.md#who-uses-what), [queries and keys](tables.md#who-normalizes-queries-and-keys), [appendix D](D_numbers.ipynb#who-uses-which-norm) |
-| size and turning of every stream (representation collapse) | a stream with a norm on it hardly grows; under many recipes the last block turns the stream less than the first does; under Pre-Norm at its tuned learning rate it turns the stream more | [Streams, block by block](C_zoo.ipynb#streams-block-by-block) |
+| size and turning of every stream (representation collapse) | a stream with a norm on it hardly grows; in many recipes the last block turns the stream less than the first does, and under Pre-Norm it turns the stream more | [Streams, block by block](C_zoo.ipynb#streams-block-by-block) |
 | gradients of first and last blocks | we detect no effect of B2T, and at most a small one of ResiDual; KEEL reverses the ratio | [Gradients, first block over last](C_zoo.ipynb#gradients-first-block-over-last) |
-| Sandwich, Peri-LN, OLMo 2 | their streams are smaller; with Sandwich and Peri-LN we detect no lower loss than Pre-Norm's, and OLMo 2's loss is higher | [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written) |
-| Gemma 2 and 3, soft caps | Gemma 2 caps attention logits at 50 and output logits at 30, and has no QK-Norm; no effect of caps on attention logits is detected at equal learning rates; Gemma 3's loss is lower than Pre-Norm's, not distinguishable from QK-Norm's and, by a verdict that depends on one run, lower than Gemma 2's | [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits) |
-| small logits, but another instability | at a high learning rate QK-Norm lowers Post-Norm's loss, but another layout without QK-Norm has a lower one | [Logits held, and another instability](C_zoo.ipynb#logits-held-and-another-instability) |
-| Mix-LN, LNS, ResiDual | late Pre-Norm blocks are not idle here; LNS has the lowest loss of the three, although its late blocks matter less; Mix-LN's gradients are more even, at tuned rates; ResiDual's loss is lower than Post-Norm's and not distinguishable from Pre-Norm's | [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks) |
+| Sandwich, Peri-LN, OLMo 2 | their streams are smaller than Pre-Norm's; OLMo 2's loss is higher, and for Sandwich and Peri-LN we detect no lower loss | [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written) |
+| Gemma 2 and 3, soft caps | Gemma 2 has caps and no QK-Norm; we detect no effect of caps on the largest attention logit at one learning rate; Gemma 3's loss is lower than Pre-Norm's and not distinguishable from QK-Norm's | [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits) |
+| small logits, but another instability | at a high learning rate QK-Norm lowers Post-Norm's loss, but KEEL, without QK-Norm, has a lower one | [Logits held, and another instability](C_zoo.ipynb#logits-held-and-another-instability) |
+| Mix-LN, LNS, ResiDual | late Pre-Norm blocks are not idle here; LNS has a lower loss than Pre-Norm, although its late blocks matter less; for Mix-LN and ResiDual we detect no lower loss than Pre-Norm's | [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks) |
 | Admin, B2T, KEEL, RealFormer | at a rate too high for Post-Norm, KEEL and B2T learn, Admin learns in part, RealFormer does not; at its tuned rate KEEL's loss is higher than Pre-Norm's | [Post-Norm with help](C_zoo.ipynb#post-norm-with-help) |
 | DeepNorm for an encoder and a decoder | two constants for each; $(2L)^{1/4}$ is for a single stack | [DeepNorm's four constants](C_zoo.ipynb#deepnorms-four-constants) |
-| Sub-LN, NormFormer | NormFormer makes gradients less even, from the first step on; in preliminary evaluations its loss is not distinguishable from Pre-Norm's, and Sub-LN's is higher | [Norms inside the branch](C_zoo.ipynb#norms-inside-the-branch) |
-| EmbedNorm, First-QKV-Pre | in preliminary evaluations, neither loss is distinguishable from HybridNorm's; our embeddings start with RMS 1 | [First blocks](C_zoo.ipynb#first-blocks) |
+| Sub-LN, NormFormer | NormFormer makes gradients less even; in preliminary evaluations its loss is not distinguishable from Pre-Norm's, and Sub-LN's is higher | [Norms inside the branch](C_zoo.ipynb#norms-inside-the-branch) |
+| EmbedNorm, First-QKV-Pre | in preliminary evaluations, neither loss is distinguishable from HybridNorm's | [First blocks](C_zoo.ipynb#first-blocks) |
 | Xiong's lemma and theorem, over depth | sizes and gradients agree with both, in their setting | [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) |
 | a uniform offset through two blocks | Pre-Norm preserves it, and with LayerNorm no part of the model can read it | [A uniform offset](C_zoo.ipynb#a-uniform-offset) |
 | the numbers that one article prints | we obtain all of them, and both Jacobians | [The article's own examples](C_zoo.ipynb#the-articles-own-examples) |
@@ -95,7 +95,7 @@ race = partial(ladder.claim_locked, climbed, names=ARMS)  # the card of a compar
 r"""
 ## Streams, block by block
 
-A block reads the residual stream and adds to it. The output that a sublayer adds to the stream is called its *write*. We measured the streams of all recipes after training. A stream's **size** is the root mean square (RMS) of its entries. A block **turns** the stream by the angle between the block's input and output (we average its cosine over tokens).
+The output that a sublayer adds to the residual stream is called its *write*. A stream's **size** is the root mean square (RMS) of its entries. A block **turns** the stream by the angle between the block's input and output (we average its cosine over tokens). We measured both after training, for every recipe.
 """
 
 # %%
@@ -137,7 +137,7 @@ plots.grid_map(
     own_scales=True,
     digits=2,
     caption=f"Size of the stream after each block (left) and angle by which each block turns the stream (right), for every recipe trained at size S, averaged over seeds. Left: a stream with a norm on it keeps a size between {min(held):.1f} and {max(held):.1f} from the first block on, and a stream without one grows. In Mix-LN only the first block has such a norm. For ResiDual, which has two streams, the normalized one is shown. "
-    "Right: under Pre-Norm, Post-Norm and the recipes related to Post-Norm, the last block turns the stream most. Under Sandwich, Peri-LN, output norms, OLMo 2, Gemma 2 and 3, NormFormer, LNS and Sub-LN the first block does. With a soft cap, the first block also turns the stream most under Pre-Norm and QK-Norm. These two were trained at higher learning rates than the same recipes without a cap.",
+    "Right: under Pre-Norm, Post-Norm and the recipes related to Post-Norm, the last block turns the stream most. Under Sandwich, Peri-LN, output norms, OLMo 2, Gemma 2 and 3, NormFormer, LNS and Sub-LN the first block does.",
     provenance=lab.provenance(climbed.where(rung=rung, stage="final")),
 ).named("streams")  # fmt: skip
 
@@ -161,7 +161,6 @@ computed(np.min(less, axis=0)).tuned().claim(
         "pre": turns("pre")[-1] - turns("pre")[0],
         "blocks": blocks,
         "deep": turns("pre", deep)[-1] - turns("pre", deep)[0],
-        "control": "the last blocks of Pre-Norm and QK-Norm with a soft cap, at a higher learning rate, turn the stream less, too",
     },
 )
 
@@ -191,13 +190,13 @@ plots.table([describe_depth(*one) for one in both_depths if one[0] in looked[one
 
 # %% [markdown]
 r"""
-For the *late share* we remove one block at a time and add up the increases in loss; the late share is the second half's part of the sum.
+For the table's *late share* we remove one block at a time and add up the increases in loss; the late share is the part of the sum that comes from the second half of the blocks.
 
-*Representation collapse* is the concern that late Pre-Norm blocks turn the stream less and less ([Xie et al., 2023](https://arxiv.org/abs/2304.14802)): a sum of $2L$ uncorrelated writes of equal size grows as $\sqrt L$, and the last write is only $1/\sqrt{2L}$ as large as the sum. Under Pre-Norm we do not see collapse, with six blocks or with twelve: the blocks in the middle turn the stream least. In recipes with a norm on attention's write, before the addition, and in LNS and Sub-LN, the last block turns the stream less than the first block does (card). So does the last block of Pre-Norm with a soft cap, at a higher learning rate. In NormFormer only the first block stands out.
+*Representation collapse* is the concern that late Pre-Norm blocks turn the stream less and less ([Xie et al., 2023](https://arxiv.org/abs/2304.14802)): a sum of $2L$ uncorrelated writes of equal size grows as $\sqrt L$, and the last write is only $1/\sqrt{2L}$ as large as the sum. Under Pre-Norm we do not see collapse, with six blocks or with twelve: the blocks in the middle turn the stream least. The last block turns the stream less than the first does in recipes with a norm on attention's write, before the addition, and in LNS and Sub-LN (card).
 
 ## The table
 
-The table compares each recipe with a baseline, by a measure of its problem and by loss. *Growth* is the stream's RMS after the last block divided by the embedding's. *Largest logit* is the largest attention logit before any cap. *First/last* is the gradient of the first block divided by that of the last at step 100. `loss at 0.0316` shows the cost of a high learning rate, as a validation loss of one seed. (The unigram baseline, which uses letter frequencies alone, has a loss of about 3 nats.)
+The table compares each recipe with a baseline, by a measure of its problem and by loss. *Growth* is the stream's RMS after the last block divided by the embedding's. *Largest logit* is the largest attention logit before any cap. *First/last* is the gradient of the first block divided by that of the last at step 100. `loss at 0.0316` is the validation loss of one seed at a high learning rate. (The unigram baseline, which uses letter frequencies alone, has a loss of about 3 nats.)
 
 $N$ and $M$ are norms, each with its gain, $f$ is a sublayer, $e$ is the block's input and $\ell$ is the block's number. $\alpha$, $\omega$ and $\lambda$ are factors on the skip.
 """
@@ -335,9 +334,9 @@ plots.table([describe_row(arm, *row) for arm, row in AGAINST.items() if arm in r
 
 # %% [markdown]
 r"""
-For each row, ask three questions: Is the baseline's value bad? Is the recipe's value better? Is its loss lower? If an interval contains 0, a gain is neither shown nor excluded. If two methods use different learning rates, a measure may differ for that reason alone; for losses, the interval includes the uncertainty that remains after tuning the rate.
+For each row, ask three questions: Is the baseline's value bad? Is the recipe's value better? Is its loss lower? If an interval contains 0, a gain is neither shown nor excluded. If two recipes have different learning rates, a measure other than the loss may differ for that reason alone.
 
-Runs with the same seed read the same batches, so we compare measures other than losses seed by seed, preliminary evaluations with preliminary ones and full evaluations with full ones. The same measure of the same baseline therefore has several values on this page, one for each set of seeds. We chose this pairing after seeing the unpaired comparison. An opened card shows both. On the cards about Gemma's caps, which are preregistered (*locked*), comparisons remain unpaired. A card that says *preregistered runs incomplete* shows a preliminary evaluation (a *first look*). Its forecast is about a full evaluation with more seeds.
+We compare most measures other than losses between runs with the same seeds, a choice that we made after seeing the unpaired comparison (an opened card shows both). The same measure of the same baseline therefore has several values on this page, one for each set of seeds. A card that says *preregistered runs incomplete* shows a preliminary evaluation and has no verdict yet: its forecast is about a full evaluation with more seeds.
 
 ### Gradients, first block over last
 
@@ -362,9 +361,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-At the first step the gradients of Pre-Norm and of most recipes related to Post-Norm are even across blocks. In recipes with a norm on attention's write, before the addition, and in LNS and Sub-LN, the gradient of the first block is three to four times that of the last, and in KEEL the ratio is far larger. By step 100 Post-Norm's first block has the smaller gradient, and with twelve blocks the difference is larger than with six. We do not see that B2T changes this, and ResiDual changes it at most a little (one table row among many, not a tested claim). KEEL reverses the order from the start.
+At the first step the gradients of the first and the last block are about equal under Pre-Norm and most recipes related to Post-Norm. In recipes with a norm on attention's write, before the addition, and in LNS and Sub-LN, the first block's gradient is about three to four times the last block's, and in KEEL the ratio is far larger. By step 100 Post-Norm's first block has the smaller gradient. We do not see that B2T changes this, and ResiDual changes it at most a little (not a tested claim). In KEEL the first block keeps the larger gradient.
 
-Peri-LN's paper reports steadier gradients than those of other layouts. Here, at step 100, its gradients differ more between first and last block than Pre-Norm's:
+Peri-LN's paper reports steadier gradients than those of other layouts. Here, at step 100, they are less even than Pre-Norm's:
 """
 
 
@@ -400,11 +399,11 @@ $$\text{Sandwich, Peri-LN:}\quad x \leftarrow x + M(f(N(x))), \qquad\qquad \text
 
 A norm after the sublayer gives each write the size of the norm's gain. From an embedding of RMS 1, $S$ uncorrelated writes of RMS 1 make a stream of RMS $\sqrt{1 + S}$ (exercise 1).
 
-- **Sandwich** was introduced in CogView to prevent overflow in half precision ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)). Our streams do not come near overflow (first card). The card `09-sandwich-earns-its-bytes` compares its loss with Pre-Norm's.
+- **Sandwich** was introduced in CogView to prevent overflow in half precision ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)). Our streams do not come near overflow (first card). The card `09-sandwich-earns-its-bytes` compares losses.
 - **Peri-LN** ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) adds a norm on the embedding. It is said to limit two things that grow with depth under Pre-Norm: the variance and, with it, massive activations. Massive activations are out of range: a token's largest entry is at most $\sqrt d$ times that token's RMS, and $\sqrt{32} < 6$. (The cards divide by the RMS of all tokens.)
 - **OLMo 2** ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) normalizes the sublayers' writes, which its report calls *reordered norm*, and queries and keys over their whole width. No norm divides the stream itself, so OLMo 2 is not a Post-Norm recipe. Summaries of its report say that neither change alone was enough.
 
-We compare streams, then losses, at tuned learning rates:
+We compare streams and losses at tuned learning rates:
 """
 
 # %%
@@ -484,13 +483,13 @@ race("C-olmo-2-below-pre", f"{olmo}, which asks for stability, not for a lower l
 
 # %% [markdown]
 r"""
-Peri-LN's stream starts smaller than Pre-Norm's, because of the norm on the embedding, and it grows less. With each recipe at its tuned learning rate, Peri-LN's largest entry is smaller relative to its stream than Pre-Norm's. In the preliminary evaluations, with both recipes at the same rate, we do not see this (the card's control). Sandwich differs from Pre-Norm only in the norms after its sublayers, and both use the same rate. These norms about halve the growth, though Sandwich's stream starts from a larger embedding and becomes a little larger than Peri-LN's ([figure](C_zoo.ipynb#streams-block-by-block)).
+Sandwich differs from Pre-Norm only in the norms after its sublayers. These about halve the growth, at the tuned learning rates and at one common rate (table in [the next section](C_zoo.ipynb#gemmas-two-answers-to-large-logits)). Peri-LN's largest entry is smaller relative to its stream than Pre-Norm's at the tuned rates, but we do not see this at one common rate (the card's control).
 
-Smaller streams do not imply a lower loss, and OLMo 2's loss is higher than Pre-Norm's. In Sandwich and Peri-LN, sublayers read the stream through a norm, which is invariant to the stream's size, whereas with output norms and in OLMo 2 they read it as it is. The final streams of output norms and OLMo 2 are smaller than Pre-Norm's, too; the recipe with output norms uses a lower learning rate than Pre-Norm.
+Smaller streams do not imply a lower loss: OLMo 2's final stream is smaller than Pre-Norm's, and its loss is higher. In Sandwich and Peri-LN, sublayers read the stream through a norm, which is invariant to the stream's size, whereas with output norms and in OLMo 2 they read it as it is. In a preliminary evaluation OLMo 2's loss is lower than that of output norms alone; the verdict waits for more runs.
 
 ## Gemma's two answers to large logits
 
-Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) is Sandwich with gains [written $1 + w$](D_numbers.ipynb#how-a-gain-is-stored) and two soft caps, $\ell \leftarrow c\tanh(\ell/c)$, with $c = 50$ for attention logits and $c = 30$ for output logits. It has *no* QK-Norm. Gemma 3 ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786)) has QK-Norm in place of the cap on attention logits and, as we build it, no cap on output logits either. (Both have norms before and after each sublayer, as Peri-LN has, but not its norm on the embedding.) We recorded the largest attention logit of every recipe. It exceeds 50 in many recipes, but never with norms on queries and keys:
+Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) is Sandwich with gains [written $1 + w$](D_numbers.ipynb#how-a-gain-is-stored) and two soft caps on logits, $\ell \leftarrow c\tanh(\ell/c)$, with $c = 50$ for attention logits and $c = 30$ for output logits. It has *no* QK-Norm. Gemma 3 ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786)) has QK-Norm in place of the cap on attention logits and, as we build it, no cap on output logits either. The largest attention logit exceeds 50 in many recipes, but never with norms on queries and keys:
 """
 
 
@@ -548,9 +547,9 @@ if "gemma2" in runs:
 
 # %% [markdown]
 r"""
-At size S Gemma 3's loss is lower than Pre-Norm's. It is also lower than Gemma 2's, but this verdict depends on one run. We cannot distinguish Gemma 3's loss from QK-Norm's, so we detect no effect of its output norms. We had been nearly sure that Gemma 2's stream grows at most half as much as Pre-Norm's. The interval only just includes one half, and in the preliminary evaluation, with five seeds at a different rate, the ratio was above one half. The ratio depends on the size of the embedding, which both models learn freely, and therefore also on the learning rate: at Pre-Norm's rate it is about one half (next table).
+The verdict that Gemma 3's loss is lower than Gemma 2's depends on one run. We cannot distinguish Gemma 3's loss from QK-Norm's, so we detect no effect of its output norms. Gemma 2's stream grows about half as much as Pre-Norm's; whether it grows at most half as much is undecided.
 
-Losses can be compared at tuned rates. Logits and streams cannot, because both grow with the rate, and the search gave capped recipes different rates from those of their uncapped partners. So we trained the capped recipes at their partners' rates, too. Gemma 2 and Sandwich then differ in the caps and a little in $\epsilon$ ($10^{-6}$ in Gemma's norms, $1.2\cdot10^{-7}$ in others).
+Logits and streams depend on the learning rate, so we compare them with and without caps at one rate. Gemma 2 and Sandwich then differ in the caps and a little in $\epsilon$ ($10^{-6}$ in Gemma's norms, $1.2\cdot10^{-7}$ in others).
 """
 
 # %%
@@ -660,14 +659,14 @@ race("C-qk-norm-below-the-soft-cap", "this book, a forecast")
 
 # %% [markdown]
 r"""
-At equal learning rates we detect no effect of caps on the largest attention logit, and Gemma 2's stream grows as Sandwich's does, so the earlier differences came from the rates. The cap on output logits does take effect: before the cap the largest output logits exceed it, and so do those of models without such a cap.
+At one learning rate we detect no effect of caps on the largest attention logit, and Gemma 2's stream grows as Sandwich's does. The cap on output logits does take effect: the largest output logits exceed it before it is applied.
 
 At *ten times* the best rate a cap lowers the loss, and QK-Norm lowers it more (`04-soft-cap-helps-too`, `04-qk-norm-beats-the-soft-cap`). At tuned rates, the losses with and without a cap are equal within the cards' margins, for Pre-Norm and for QK-Norm, and QK-Norm's loss is lower than that of Pre-Norm with a cap. With QK-Norm a logit is at most $g_q g_k\sqrt{d_k}$, where $g_q$ and $g_k$ are the largest gains, so a cap changes logits much only where gains are large.
 [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682) report that with 830 million parameters QK-Norm and a cap together tolerate a higher rate; this is out of range here.
 
 ## Logits held, and another instability
 
-What helps a run that is unstable although its attention logits are under control? At a learning rate of `0.0316`, more than five times its best rate, Post-Norm learns letter-pair frequencies during warm-up, forgets them, and returns to the unigram baseline. We train it at this rate with and without norms on queries and keys, and KEEL *without* them. Compared with Post-Norm, KEEL has a heavier skip, a norm inside the branch, and a first attention sublayer that is Pre-Norm.
+“Layer normalization, an article” lists a symptom: attention logits are controlled, but another instability remains. What helps then? At a learning rate of `0.0316`, more than five times its best rate, Post-Norm learns letter-pair frequencies during warm-up, forgets them, and returns to the unigram baseline. We train it at this rate with and without norms on queries and keys, and KEEL, another layout ([Post-Norm with help](C_zoo.ipynb#post-norm-with-help)), *without* them.
 """
 
 # %%
@@ -773,9 +772,9 @@ top = warm.values(MEASURES["largest logit"])
 
 # %% [markdown]
 r"""
-In the first case, norms on queries and keys remove part of Post-Norm's excess loss over KEEL, but not all of it. (Whether at least 0.3 nats remain is undecided.) Logits are then small, and early blocks attend almost evenly, so small logits alone do not remove the rest. KEEL, with larger logits, does not fail at this rate, which is nearer to its best rate. We cannot say whether KEEL escapes the same problem or a different one.
+In the first case, norms on queries and keys remove part of Post-Norm's excess loss over KEEL, but not all of it. (Whether at least 0.3 nats remain is undecided.) Logits are then small, and early blocks attend almost evenly, so small logits alone do not remove the rest. KEEL, with larger logits, does not fail at this rate. But the rate is nearer to KEEL's best rate, so we cannot say whether KEEL solves the same problem.
 
-In the second case the logits exceed 50, and the criterion requires only that a tenfold learning rate raise the loss somewhat. So this case is no evidence for the article's statement.
+In the second case the logits exceed 50, so they are not controlled, and this case does not show the symptom.
 
 ## Against idle late blocks
 
@@ -872,9 +871,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-**LNS** has a lower loss than Pre-Norm (`10-lns-ahead-of-pre`), but its late blocks matter *less*, both as a share and in nats. Its paper also initializes output matrices without shrinking them. Compared with Pre-Norm trained from our initial weights, LNS' stream is *larger* after all blocks but the last. Compared with Pre-Norm trained from LNS' weights, at the same rate, it is larger only after the first two blocks, and far smaller at the end, as in the paper. In Pre-Norm trained from LNS' weights the late blocks still matter, and so far its loss is higher than that of LNS (card). So neither effect comes from the weights alone.
+**LNS** has a lower loss than Pre-Norm (`10-lns-ahead-of-pre`), but its late blocks matter *less*, both as a share and in nats. Its paper also initializes output matrices without shrinking them, so we also trained Pre-Norm from LNS' initial weights. There the late blocks still matter, and the loss is higher than that of LNS (card). So neither effect comes from the weights alone. LNS' final stream is smaller than Pre-Norm's, and far smaller, as in the paper, if Pre-Norm also starts from LNS' weights.
 
-**Mix-LN**'s late blocks have a share that we cannot distinguish from Pre-Norm's. Of its early blocks, removing the first costs little and removing the second costs much. At tuned rates its gradients are more even, as its paper says. If both recipes have the same rate, with five seeds, we do not see this (the card's control). We detect no lower loss. Both papers are about models of twelve or more blocks.
+**Mix-LN**'s late blocks have a share that we cannot distinguish from Pre-Norm's, and we detect no lower loss. At tuned rates its gradients are more even, as its paper says, but we do not see this at one common rate (the card's control). Both papers are about models of twelve or more blocks.
 
 LNS' abstract says that Pre-Norm's variance grows exponentially. The bounds that the paper derives from its equation 6, $\sigma_\ell^2 = \sigma_1^2\prod_{k<\ell}(1 + 1/\sigma_k)$, say less: the variance grows at least as $L$ and at most as $e^L$. We iterate this recursion from $\sigma_1 = 1$:
 """
@@ -897,7 +896,7 @@ exact(sigmas[-1] ** 2 / len(sigmas) ** 2, tolerance=0.001).claim(
 r"""
 This growth is not exponential.
 
-**ResiDual**'s loss is lower than Post-Norm's and not distinguishable from Pre-Norm's (cards above). The argument for ResiDual is about depth. So we leave out the last block of untrained models and measure how far the vector before the output matrix moves, relative to its length. We have no such measure for trained models, because a removed block would have to be taken out of both streams.
+**ResiDual**'s loss is lower than Post-Norm's and not distinguishable from Pre-Norm's (cards above). The argument for ResiDual is about depth. So we leave out the last block of untrained models and measure how far the vector before the output matrix moves, relative to its length:
 """
 
 
@@ -939,9 +938,9 @@ $$\text{Admin: } N(\omega\odot x + f(x)), \quad \text{B2T: } N(e + x + f(x)), \q
 
 Post-Norm's identity path is multiplied by $1/\sqrt2$ at each sublayer that writes as much as it reads. Three recipes make the skip heavier. **Admin** ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) multiplies the skip by $\omega$, which is measured once and then learned;
 [Placements](placements.md) shows that Admin begins as Pre-Norm does. **B2T** ([Takase et al., 2023](https://arxiv.org/abs/2206.00330)) adds the block's input $e$ once more before its last norm. **KEEL** ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895)) multiplies the skip by
-$\alpha = S$, the number of sublayers, and has a norm inside the branch. Its first attention is Pre-Norm, and its first feed-forward has $\alpha = 1$. **RealFormer** ([He et al., 2021](https://arxiv.org/abs/2012.11747)) leaves the stream as it is and adds each block's attention logits to those of the next block.
+$\alpha = S$, the number of sublayers, and has a norm inside the branch. Its first attention sublayer is Pre-Norm, and its first feed-forward has $\alpha = 1$. **RealFormer** ([He et al., 2021](https://arxiv.org/abs/2012.11747)) leaves the stream as it is and adds each block's attention logits to those of the next block.
 
-At a learning rate of `0.0316` ([the table](C_zoo.ipynb#the-table), one seed each) Post-Norm, DeepNorm and RealFormer have the loss of the unigram baseline. KEEL and B2T reach a lower loss than trigram counts; ResiDual and Admin do not. (This book compares only losses below that level.) The cards compare losses at tuned rates (BLEU scores translations; WMT is a set of them):
+At a learning rate of `0.0316` ([the table](C_zoo.ipynb#the-table), one seed each) Post-Norm, DeepNorm and RealFormer have the loss of the unigram baseline. KEEL and B2T reach a lower loss than trigram counts; ResiDual and Admin do not. The cards compare losses at tuned rates (BLEU is a score for translations, and WMT a set of them):
 """
 
 # %%
@@ -977,7 +976,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-We cannot distinguish Admin or B2T from Post-Norm. KEEL's loss is higher than Pre-Norm's. The losses of RealFormer and DeepNorm are higher than Post-Norm's, and DeepNorm's is only a little higher (table, `10-realformer-ends-below-post`). DeepNorm starts from Xavier's rule, unlike our Post-Norm; if both do, Post-Norm's loss is higher than DeepNorm's (the difference is printed above). RealFormer's largest logit grows from block to block, as a running sum can. But Pre-Norm's largest logit grows as well, and with output norms it grows most, although neither recipe sums logits.
+In preliminary evaluations the losses of Admin and B2T are not distinguishable from Post-Norm's. Those of RealFormer (`10-realformer-ends-below-post`) and DeepNorm ([table](C_zoo.ipynb#the-table)) are higher than Post-Norm's. But DeepNorm starts from Xavier's rule, unlike our Post-Norm; if both do, Post-Norm's loss is higher (printed above). RealFormer's largest logit grows from block to block. But it also does so under Pre-Norm and with output norms, and neither recipe sums logits.
 
 Admin, B2T and KEEL are made for depths at which Post-Norm fails outright. At six blocks and its tuned rate Post-Norm does not fail, so their main promise is out of range.
 
@@ -985,7 +984,7 @@ Admin, B2T and KEEL are made for depths at which Post-Norm fails outright. At si
 
 DeepNorm is $x \leftarrow N(\alpha x + f(x))$, with the weights of values, outputs and feed-forward layers drawn $\beta$ times as large ([Wang et al., 2024](https://arxiv.org/abs/2203.00555)). The published model of 1,000 layers is for translation, so it has an encoder of $N$ layers and a decoder of $M$. A decoder layer has *three* sublayers; the third
 reads the encoder. With $3M$ sublayers in place of $2N$, [step 4](05_deepnorm.ipynb#step-4-the-condition-and-a-choice) of chapter 05, which derives both constants for one stack, gives $3M\cdot2\beta_d^2/\alpha_d^2 = 1$: $\alpha_d = (3M)^{1/4}$, $\beta_d = (12M)^{-1/4}$. Changes of the encoder arrive through $M$ such
-sublayers, each a branch of size $vw = \beta_d^2$ that the norm divides by $\alpha_d$. Together these sublayers multiply a change by $M\beta_d^2/\alpha_d = M^{1/4}/(\sqrt{12}\,3^{1/4})$, and the encoder's sum, multiplied by this factor, must be 1:
+sublayers, each a branch of size $vw = \beta_d^2$ (values times outputs) that the norm divides by $\alpha_d$. Together these sublayers multiply a change by $M\beta_d^2/\alpha_d = M^{1/4}/(\sqrt{12}\,3^{1/4})$, and the encoder's sum, multiplied by this factor, must be 1:
 
 $$2N\cdot\frac{2\beta_e^2}{\alpha_e^2}\cdot\frac{M^{1/4}}{\sqrt{12}\,3^{1/4}} = 1.$$
 
@@ -1024,7 +1023,7 @@ So this model has four constants, and $(2\cdot1000)^{1/4}$ is not one of them. O
 ## Norms inside the branch
 
 **NormFormer** ([Shleifer et al., 2021](https://arxiv.org/abs/2110.09456)) adds a norm after attention, one before the last matrix of the feed-forward layer, a gain for each head and, in small models, a factor $\lambda$ on the skip. Its paper finds that under Pre-Norm early layers get larger gradients than late ones.
-**Sub-LN** ([Wang et al., 2022](https://arxiv.org/abs/2210.06423)) has a norm before the last matrix of both sublayers, and initial weights proportional to $\sqrt{\ln 2N}$ for $N$ blocks, so that one recipe serves text, images and speech. We compare gradients and losses with Pre-Norm's:
+**Sub-LN** ([Wang et al., 2022](https://arxiv.org/abs/2210.06423)) has a norm before the last matrix of both sublayers, and initial weights proportional to $\sqrt{\ln 2N}$ for $N$ blocks.
 """
 
 # %%
@@ -1061,7 +1060,7 @@ race("C-sub-ln-below-pre", "Wang et al. 2022, arXiv 2210.06423")
 
 # %% [markdown]
 r"""
-Under Pre-Norm the first block gets the larger gradient only after step 20. Under NormFormer it does so from the start, as under other recipes with a norm on attention's write ([gradients](C_zoo.ipynb#gradients-first-block-over-last)). Sandwich, one of them, differs from Pre-Norm only in such norms. Our measure may differ from the paper's. In preliminary evaluations NormFormer's loss is not distinguishable from Pre-Norm's, and Sub-LN's is higher. We did not test whether uneven gradients do any harm under Adam. `labkit` applies the gain for each head before the output matrix, as NormFormer's paper does; the paper's code applies it after.
+Under Pre-Norm the first block gets the larger gradient only after step 20, but under NormFormer from the start, as under other recipes with a norm on attention's write ([gradients](C_zoo.ipynb#gradients-first-block-over-last)). Our measure may differ from the paper's. The verdicts on the losses of NormFormer and Sub-LN wait for more runs. We did not test whether uneven gradients do any harm under Adam.
 
 ## First blocks
 
@@ -1082,7 +1081,7 @@ r"""
 - **Lemma 2.** The sum before the last norm of a Post-Norm block has $\mathbb E\|x\|^2 = \tfrac32 d$. After $l$ Pre-Norm blocks $(1 + \tfrac l2)\,d \le \mathbb E\|x_l\|^2 \le (1 + \tfrac{3l}2)\,d$.
 - **Theorem 1.** For $L$ blocks, the gradient of the last feed-forward matrix is at most of the order of $d\sqrt{\ln d}$ under Post-Norm and of $d\sqrt{\ln d/L}$ under Pre-Norm.
 
-In $\tfrac32 d$, the norm contributes $d$, and the part that ReLU lets through contributes $\tfrac12 d$. The theorem gives upper bounds only. Do gradients *follow* the bounds? We measure both in such stacks:
+Of $\tfrac32 d$, the output of the norm contributes $d$, and the branch contributes $\tfrac12 d$, since ReLU lets half of the squares through. The theorem gives upper bounds only. Do gradients *follow* them?
 """
 
 
@@ -1193,7 +1192,7 @@ computed(slopes["Pre-Norm"]).claim(
 
 # %% [markdown]
 r"""
-Sizes agree with the lemma, and gradients change with the depth as the bounds do, except for a small rise under Post-Norm. The bounds are for one matrix at initialization. They do not say why Post-Norm needs warm-up ([Suspect 3](02_pre_and_post_norm.ipynb#suspect-3-large-gradients-in-the-last-layer)).
+The gradients follow the bounds, except for a small rise under Post-Norm. But the bounds are for one matrix at initialization, and they do not say why Post-Norm needs warm-up ([Suspect 3](02_pre_and_post_norm.ipynb#suspect-3-large-gradients-in-the-last-layer)).
 
 ## A uniform offset
 
@@ -1264,7 +1263,7 @@ With LayerNorm, Pre-Norm's stream carries the offset and no part of the model ca
 
 ## The article's own examples
 
-“Layer normalization, an article” illustrates its blocks with small examples: one fixed update, two factors multiplied over twelve blocks, and stacks of six feed-forward blocks that differ in the position of the norm, with their losses and the gradient of each block's first matrix. We recompute all these numbers, from seed 0 as the article does. We also check a block's Jacobian against autograd's. The article and *Transformer Anatomy* write it as $J_N(I + J_F)$ for a norm after the addition and as $I + J_F J_N$ for a norm before the branch.
+“Layer normalization, an article” illustrates its blocks with small examples: one fixed update, two factors multiplied over twelve blocks, and untrained stacks of six feed-forward blocks. We recompute all its numbers. We also check a block's Jacobian against autograd's. The article and *Transformer Anatomy* write it as $J_N(I + J_F)$ for a norm after the addition and as $I + J_F J_N$ for a norm before the branch.
 """
 
 
@@ -1387,11 +1386,11 @@ exact(far[torch.optim.Adam], tolerance=0.001).claim(
 
 # %% [markdown]
 r"""
-At the start the gradients are even. By step 100 the first block's gradient is smaller than the last one's, and with twelve blocks the difference is larger, but the gradient does not vanish. The second statement is hard to reconcile with the preceding paragraph of the survey: under Adam a weight moves about as far whatever the size of its gradient, as long as the gradient is far above Adam's $\epsilon$ (the survey says: above the random error). The card shows this for a factor that is the same at every step. (If the whole gradient is clipped, the factor is the same for all layers, but not at every step.) So small gradients alone spare no layer under Adam. The third statement is out of range: no run of this book continues from another run's weights.
+Post-Norm's first block gets the smaller gradient, but its gradient does not vanish. The second statement is hard to reconcile with the preceding paragraph of the survey: under Adam a weight moves about as far whatever the size of its gradient, as long as the gradient is far above Adam's $\epsilon$. The card shows this for a factor that is the same at every step. So small gradients alone spare no layer under Adam. The third statement is out of range: no run of this book continues from another run's weights.
 
 ## What is not here
 
-Other chapters treat DeepNorm in a single stack and GLM-130B's constants with square roots ([chapter 05](05_deepnorm.ipynb#derivation)), QK-Norm and its largest rates ([04](04_qk_norm.ipynb#with-tuned-learning-rates)), warm-up ([02](02_pre_and_post_norm.ipynb#what-warm-up-does)), Dynamic Tanh ([07](07_dynamic_tanh.ipynb)), nGPT ([08](08_ngpt.ipynb)), HybridNorm ([06](06_hybridnorm.ipynb) and [appendix E](E_hybridnorm.ipynb)), and the ranking of recipes ([10](10_choosing_a_norm.ipynb)). We did not measure spikes, updates under Admin, KEEL's changes one by one, or most recipes with more than six blocks.
+Other chapters treat DeepNorm in a single stack ([chapter 05](05_deepnorm.ipynb#derivation)), QK-Norm and its largest rates ([04](04_qk_norm.ipynb#with-tuned-learning-rates)), HybridNorm ([06](06_hybridnorm.ipynb) and [appendix E](E_hybridnorm.ipynb)), and the ranking of recipes ([10](10_choosing_a_norm.ipynb)). We did not measure spikes, updates under Admin, KEEL's changes one by one, or most recipes with more than six blocks.
 
 ## Exercises
 

@@ -18,17 +18,16 @@ inference?
 | you look for | in a sentence | section |
 | --- | --- | --- |
 | the limits of each format, and which part of a norm fails there | float16 runs out of range, bfloat16 of digits, FP8 of both; an ε of $10^{-8}$ or less is 0 in float16 | [Formats](D_numbers.ipynb#what-each-format-holds) |
-| FP8 and NVFP4, with and without a norm | with one scale for all tokens, E4M3 loses small tokens if their sizes span five powers of ten; a norm, or a scale for each token, prevents this; E5M2 loses little even at eight; if one channel is far larger than the others, a norm recovers at most 3 dB of the signal-to-noise ratio on average, and next to nothing in NVFP4 | [Dot products](D_numbers.ipynb#a-dot-product-in-eight-bits-and-in-four) |
+| FP8 and NVFP4, with and without a norm | with one scale for all tokens, E4M3 loses small tokens if their sizes span five powers of ten; a norm, or a scale for each token, prevents this; if one channel is far larger than the others, a norm recovers at most 3 dB of the signal-to-noise ratio on average, and next to nothing in NVFP4 | [Dot products](D_numbers.ipynb#a-dot-product-in-eight-bits-and-in-four) |
 | sums of squares in float16, bfloat16, FP8 | a running sum is too small for wide tokens; averaging in pairs comes close | [Sums of squares](D_numbers.ipynb#the-sum-of-squares-by-width) |
 | tokens stored in FP8 | a token of RMS 0.01 to 100 keeps its RMS in E4M3 if its squares are added in float32; LayerNorm's variance is too large if the mean is many standard deviations | [Stored in FP8](D_numbers.ipynb#stored-in-fp8-added-in-float32) |
 | a gain of 1, and of $1 + w$ | weight decay pulls the first to 0 and the second to 1; in bfloat16 a gain of 1 rounds away every small update | [Gains](D_numbers.ipynb#how-a-gain-is-stored) |
 | loss scaling | at our size float16 needs none; with a mean over 4,096 times as many tokens, most gradients between modules would be rounded to 0 | [Loss scaling](D_numbers.ipynb#loss-scaling) |
 | which gradient overflows first | with too large a scale, that of the output matrix; the norms' gains have the largest gradients only where float16 underflows | [And the norms?](D_numbers.ipynb#and-the-norms) |
 | which models use LayerNorm, and which RMSNorm | most decoder families use RMSNorm; some families newer than Llama use LayerNorm | [Who uses which norm](D_numbers.ipynb#who-uses-which-norm), [a list](D_numbers.ipynb#later-families) |
-| the price at inference | for one token, one kernel launch (an estimate); reading LayerNorm's biases takes a negligible part of a step of a 70B model; for large tensors the price depends on the kernels | [Inference](D_numbers.ipynb#what-a-norm-costs-at-inference) |
-| training with norms in bfloat16, as in a chart of the series | no harm on ordinary tokens; the series' chart has no source, and we did not train with norms in float16 | [chapter 03](03_rmsnorm.ipynb#no-effect-on-ordinary-activations) |
-| position of ε, order of casts, $x - \mu$, $d - 1$ | discussed in other chapters | [What is not here](D_numbers.ipynb#what-is-not-here) |
-| autocast, Welford's variance | not tried | [What is not here](D_numbers.ipynb#what-is-not-here) |
+| the price at inference | for one token, one kernel launch (an estimate); reading LayerNorm's biases takes a negligible part of a 70B model's step; for large tensors the price depends on the kernels | [Inference](D_numbers.ipynb#what-a-norm-costs-at-inference) |
+| training with norms in bfloat16 | no harm on ordinary tokens; we did not train with norms in float16 | [chapter 03](03_rmsnorm.ipynb#no-effect-on-ordinary-activations) |
+| position of ε, order of casts, $x - \mu$, $d - 1$; autocast, Welford's variance | in other chapters, or not tried | [What is not here](D_numbers.ipynb#what-is-not-here) |
 
 *The series* is part 7 of *Transformer Anatomy*; the [errata](errata.md) list its mistakes by line. [What a claim is](claims.md) explains the words on a card, such as *preregistered* and *weak*.
 """
@@ -77,7 +76,7 @@ of_draws = partial(computed, unit="draws")
 r"""
 ## What each format holds
 
-A format has $p$ significant bits and a range. $p$ counts the leading 1, which is not stored: bfloat16 has eight significant bits and stores seven of them ([Limited precision: bfloat16, float16, FP8](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8)). The rounding error is at most $2^{-p}$ of a number, as long as the number is *normal*. Smaller numbers lose digits
+A format has $p$ significant bits and a range. $p$ counts the leading 1, which is not stored: bfloat16 has eight significant bits and stores seven of them. The rounding error is at most $2^{-p}$ of a number, as long as the number is *normal*. Smaller numbers lose digits
 one by one, and everything below half of the smallest number is 0. Everything above the largest number becomes infinity. E4M3 and E2M1 have
 no infinity: they saturate, so a square that is too large becomes the largest number (or NaN in E4M3, if a program asks for it). E4M3 and E5M2 are the two kinds of FP8 ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)); E2M1 is the
 format of NVFP4's values.
@@ -104,7 +103,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-The last three columns concern norms. A *one-pass* variance is $E[x^2] - E[x]^2$. Chapter 03 derives when this difference has no correct digits left: [Limited precision: bfloat16, float16, FP8](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8).
+The last three columns concern norms. A *one-pass* variance is $E[x^2] - E[x]^2$; [chapter 03](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8) derives when this difference has no correct digits left.
 
 **An ε can vanish.** The sum under the root must be representable in the format in which it is computed. For an all-zero token this sum is ε alone, so its output shows whether ε survives in a format:
 """
@@ -134,13 +133,13 @@ exact(sum(of["float16"] == 0 for of in kept.values())).claim(
 r"""
 ## A dot product in eight bits, and in four
 
-In a matrix product we round both operands and keep the sums in float32. The **signal-to-noise ratio**
+In a matrix product we round both operands, but not the sums. The **signal-to-noise ratio**
 is $10\log_{10}(\sum \text{exact}^2 / \sum \text{error}^2)$, in decibels; at 20 dB the error is a tenth of the result. Rounding to $p$ bits leaves an error of about
 $0.4\cdot2^{-p}$ of a value, whatever its size: for values spread evenly from one power of two to the next, the error's root mean square is $2^{-p}/\sqrt6$. The errors of both operands add up. Signal and noise both grow with width, so their ratio stays the same. Each bit halves the error: $20\log_{10}2 = 6.02$ dB.
 
 To use a small range well, a tensor is divided by one number so that its largest value just fits. **NVFP4** is E2M1 with a scale for each block of
-16 values, which is itself stored in E4M3, and a scale for the tensor ([NVIDIA, 2025](https://arxiv.org/abs/2509.25149)). We emulate it. We cannot train whole models in FP8 or
-NVFP4: published runs train billions of parameters on GPUs that multiply such numbers in hardware.
+16 values, which is itself stored in E4M3, and a scale for the tensor ([NVIDIA, 2025](https://arxiv.org/abs/2509.25149)). We emulate it. We
+did not train models with all products in FP8 or NVFP4.
 """
 
 # %% tags=["mechanism"]
@@ -193,7 +192,7 @@ slope.claim(
 r"""
 ### Tokens of unlike size
 
-In large models, a few tokens have entries up to 100,000 times as large as others ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)), so tokens can differ widely in size. We did not measure how much our tokens differ. One scale must fit them all, and small tokens fall below the smallest number.
+In large models, a few tokens have entries up to 100,000 times as large as others ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)), so tokens can differ widely in size. One scale must fit them all, and small tokens fall below the smallest number. (We did not measure how much our tokens differ.)
 RMSNorm divides each token by its RMS, so normalized operands stay at the left end of every line in the figure. One scale for each token has the same effect without a norm.
 """
 
@@ -249,8 +248,7 @@ mended["e4m3"].claim(
 r"""
 ### An outlier channel
 
-Now one channel is $f$ times as large as the others in *every* token. Such a channel is an **outlier feature** ([Dettmers et al., 2022](https://arxiv.org/abs/2208.07339)). (Massive activations, in
-contrast, occur in few tokens.) The outlier's rounding error is $f$ times as large and masks the
+Now one channel is $f$ times as large as the others in *every* token. Such a channel is an **outlier feature** ([Dettmers et al., 2022](https://arxiv.org/abs/2208.07339)). The outlier's rounding error is $f$ times as large and masks the
 ordinary channels: with $d$ channels the noise grows by $10\log_{10}(1 + f^2/d)$, in every format that can still represent both. E2M1 with one scale cannot.
 
 **A norm** divides the whole token by one number, so it changes no ratio between channels. But if the outlier outweighs all other channels, the norm gives it the same size in every token, and one scale then fits it exactly. This removes the outlier's rounding error
@@ -258,7 +256,7 @@ but not that of its weight, so it removes at most half of the noise, $10\log_{10
 
 **Blocks.** In NVFP4 the outlier is the largest value of its block, so its only error is the rounding of the block's scale to E4M3, with or without a norm. The larger error of its weight remains. So NVFP4 loses about as much as other formats lose after a norm, and a norm hardly improves it. Blocks protect the *other blocks* from the outlier's scale, but not from the noise of the outlier's product.
 
-**A gain** can shift magnitude from the channel to its weight: divide the channel by $\sqrt f$ and multiply its weight by $\sqrt f$. Relative errors do not change, so most formats hardly improve. In NVFP4 the channel and its weight are then usually the largest values of their blocks, and their only error is the rounding of the scales. This recovers part of the loss (see the table).
+**A gain** can shift magnitude from the channel to its weight: divide the channel by $\sqrt f$ and multiply its weight by $\sqrt f$. Relative errors do not change, so most formats hardly improve. In NVFP4 the channel and its weight are then usually the largest values of their blocks, and their only error is the rounding of the scales. This recovers part of the loss.
 
 The table and its card use the ratio of noise to signal, averaged over tokens.
 """
@@ -276,7 +274,7 @@ plots.curves(
     ylabel="signal to noise (dB)",
     logx=True,
     caption="Signal-to-noise ratio of the ordinary channels against the size of the outlier channel. Far above √1024 = 32 the formula predicts a loss of 20 dB for each "
-    "factor of ten. E2M1 with one scale loses the ordinary channels at smaller outliers than other formats do. At the right end a norm raises the ratio of bfloat16 and E4M3 a little, but not that of NVFP4.",
+    "factor of ten. At the right end a norm raises the ratio of bfloat16 and E4M3 a little, but not that of NVFP4.",
     provenance=lab.provenance(),
 ).named("outlier-channel")
 
@@ -349,7 +347,7 @@ combine(lambda *of: fmean(of), *(given[way][1000] for way in four)).claim(
 r"""
 ### Why unit vectors may do with four bits
 
-[Fishman et al. (2026)](https://arxiv.org/abs/2605.06067) train nGPT ([chapter 08](08_ngpt.ipynb)) in NVFP4 without the usual precautions. Their reason is as follows. If the entries of two
+[Fishman et al. (2026)](https://arxiv.org/abs/2605.06067) train nGPT ([chapter 08](08_ngpt.ipynb)) in NVFP4 without the usual precautions. Their reason: if the entries of two
 vectors agree in sign a little more often than not, their products add up with width, whereas rounding errors, which have no common sign, partly cancel. On the sphere, they say, entries do agree. With correlation $\rho$ the signal's power is
 $d + (\rho d)^2$, and that of the noise grows as $d$: from width 512 to 4,096 their ratio rises by $10\log_{10}\frac{1+4096\rho^2}{1+512\rho^2}$ decibels in three doublings. If the correlation
 is strong, the errors get a common sign, too, because E2M1's errors are not independent of its values. We did not measure which $\rho$ trained models have.
@@ -394,12 +392,12 @@ r"""
 RMSNorm squares $d$ numbers and adds the squares; a mean and a variance are sums of $d$ terms, too. *The series* says (l. 440) that computing any of the three in FP8 is "completely unreliable". Three things can go
 wrong, and only the last concerns how tokens are *stored*.
 
-- **The end of the range.** The squares of $d$ numbers of RMS $r$ add up to $dr^2$. Float16's largest number is 65504, and numbers below 65520 round to it. So a sum that is added exactly, or in pairs, and then *kept* in float16 overflows if $r \ge \sqrt{65520/d}$, which is 4 at width 4,096 and
-2 at 16,384. (In LayerNorm, $r$ is the RMS after centring.) The *mean* of squares overflows only if a square does, that is, if an entry is 256 or larger ([chapter 03](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8)). In E4M3 no sum exceeds 448. Kernels that add in float32, as ours do, reach neither limit.
-- **A running sum.** Once a sum is $2^p$ times as large as a term, adding the term may change nothing. Once it is $2^{p+1}$ times as large, adding it changes nothing. A running sum of ones stops at $2^p$ (the first table's last column). Sums of squares of different sizes stop later but are too small as well. So a running float16 sum can be finite even if the exact sum overflows.
+- **The end of the range.** The squares of $d$ numbers of RMS $r$ add up to $dr^2$. Float16's largest number is 65504, and numbers below 65520 round to it. So a sum that is added exactly and then *kept* in float16 overflows if $r \ge \sqrt{65520/d}$, which is 4 at width 4,096 and
+2 at 16,384. The *mean* of squares overflows only if a square does, that is, if an entry is 256 or larger ([chapter 03](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8)). In E4M3 no sum exceeds 448. Kernels that add in float32, as ours do, reach neither limit.
+- **A running sum.** Once a sum is $2^p$ times as large as a term, adding the term may change nothing. Once it is $2^{p+1}$ times as large, adding it changes nothing. A running sum of ones stops at $2^p$ (the first table's last column). Sums of different squares stop later but are too small as well. So a running float16 sum can be finite even if the exact sum overflows.
 - **Rounded tokens.** The errors of their entries average out, to about $2^{-p}/\sqrt d$ of the RMS, except for a bias that does not decrease with the width.
 
-The second problem depends on the order of the additions. If neighbours are averaged in pairs, both terms come from the same number of squares, and no result is larger than its terms.
+The second problem depends on the order of the additions. If neighbours are averaged in pairs, both terms come from the same number of squares, and no result exceeds the larger of its terms.
 """
 
 # %%
@@ -604,7 +602,7 @@ of_draws(error_of_variance("e4m3").mean(-1).tolist()).claim(
 r"""
 So for RMSNorm, within a format's range, the advice to use float32 concerns the *addition*. For LayerNorm, storage alone can spoil the variance if tokens have a large mean.
 
-Matrix units would not speed up a norm, because it contains no matrix product. Fewer bytes would speed it up: a norm that writes FP8 for the next product writes half as many bytes as one in bfloat16, and inference libraries have such kernels ([FlashInfer](https://docs.flashinfer.ai/generated/flashinfer.norm.fused_add_rmsnorm_quant.html)). We timed none.
+FP8 should save time, too: a norm that writes FP8 for the next product writes half as many bytes as one in bfloat16. Inference libraries have such kernels ([FlashInfer](https://docs.flashinfer.ai/generated/flashinfer.norm.fused_add_rmsnorm_quant.html)), but we timed none.
 """
 
 # %% [markdown]
@@ -615,11 +613,11 @@ Gemma's code stores the gain of RMSNorm as its distance $w$ from 1, and computes
 
 **Weight decay** pulls the *stored* number towards zero. A gain that is stored directly is pulled to 0: without a gradient
 it shrinks by a factor of $e$ in 10,000 steps, at a learning rate of $10^{-3}$ and a weight decay of $0.1$. Under Pre-Norm this does
-not even limit what the model can compute: only the product of the gain and the next matrix counts, so the matrix can grow by what the gain loses. For the same reason RMSNorm's gain can be multiplied into the next matrix before the matrix is rounded to eight bits, $W(\gamma\odot\hat x) = (W\,\mathrm{diag}\,\gamma)\,\hat x$. We did not measure how this affects the error. A common practice is to exempt
+not even limit what the model can compute: only the product of the gain and the next matrix counts, so the matrix can grow by what the gain loses. A common practice is to exempt
 gains from decay, as [nanoGPT](https://github.com/karpathy/nanoGPT/blob/3adf61e154c3fe3fca428ad6bc3818b27a3b8291/model.py#L271) does. A gain stored as $1 + w$ is pulled to 1, that is, to the plain
 norm.
 
-**Rounding.** bfloat16's numbers are $2^{-7}$ apart above 1 and $2^{-8}$ below. So if a gain near 1 is stored directly, every increase of up to $2^{-8}$ and every decrease of up to $2^{-9}$ is rounded away: updates of a size in between can shrink the gain but not enlarge it. Around 0 the numbers are close enough. Let $w$ rise in steps of 0.001: from $w = ¼$ on, rounding makes each
+**Rounding.** bfloat16's numbers are $2^{-7}$ apart above 1 and $2^{-8}$ below. So if a gain of 1 is stored directly, every increase of up to $2^{-8}$ and every decrease of up to $2^{-9}$ is rounded away: updates of a size in between can shrink the gain but not enlarge it. Around 0 the numbers are close enough. Let $w$ rise in steps of 0.001: from $w = ¼$ on, rounding makes each
 step nearly twice as large, and from ½ on it removes every step. Without a float32 copy of the weights, a gain stored as $1 + w$
 learns as long as $w$ is small, if the sum is computed in float32. In bfloat16, $1 + 0.001$ is 1 again:
 """
@@ -756,7 +754,7 @@ plots.curves(
     xlabel="k, where the scale is 2 to the k",
     ylabel="test loss (nats)",
     reference={"float32": full.mean},
-    caption="Test loss after training with rounded gradients, against the loss scale. At small scales gradients vanish, at large scales they overflow, and between them the loss is flat. E5M2 has float16's exponent range, so its largest number is nearly as large, but its smallest number is larger. (The scales are not evenly spaced.)",
+    caption="Test loss after training with rounded gradients, against the loss scale. At small scales gradients vanish, at large scales they overflow, and between them the loss is flat. E5M2 has float16's exponent range, so its largest number is nearly as large, but its smallest number is larger.",
     provenance=lab.provenance(unrounded, half, eight),
 ).named("rounded-gradients")
 
@@ -788,7 +786,7 @@ cost[1.0].claim(
 
 # %% [markdown]
 r"""
-All claims about training runs in this section were [preregistered](claims.md). The sentences on the next three cards claim more than the cards test. For "every scale" we tried 1, $2^8$ and $2^{16}$. "Ends the run" means that more than four runs in ten overflow. And we added $2^{22}$ only after we had seen $2^{18}$, so the third card is not an independent
+The sentences on the next three cards claim more than the cards test. For "every scale" we tried 1, $2^8$ and $2^{16}$. "Ends the run" means that more than four runs in ten overflow. And we added $2^{22}$ only after we had seen $2^{18}$, so the third card is not an independent
 forecast.
 """
 
@@ -843,7 +841,7 @@ lower.claim(
 
 # %% [markdown]
 r"""
-One seed of E5M2 is so far from the others that the interval reaches below 0, so the card says "not seen".
+One seed of E5M2 is so far from the others that the last card's interval reaches below 0. So that card says "not seen".
 
 ### Dynamic scaling: GradScaler
 
@@ -899,9 +897,9 @@ r"""
 ### And the norms?
 
 *The series* (l. 442–446) says two things. First, a norm divides gradients by σ, which can amplify small ones. Second, when a scale must be lowered, it is often the gradients of norms that overflowed. The first statement is
-true for tokens with an RMS below 1. A norm divides gradients by the token's RMS $r$ ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)), so for large tokens, such as those deep in a Pre-Norm stream, gradients *shrink*.
+true for tokens with an RMS below 1. A norm divides gradients by the token's RMS ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)), so for large tokens, such as those deep in a Pre-Norm stream, gradients *shrink*.
 
-We test one reading of the second statement: we compare gradients of the norms' *gains* with those of other weights, because PyTorch's check looks at the weights' gradients. The card's runs have float32 gradients. We did not trace gradients that pass *through* norms, which the series means as well.
+We test one reading of the second statement: we compare gradients of the norms' *gains* with those of other weights, because PyTorch's check looks at the weights' gradients. The runs on the card have float32 gradients. We did not trace gradients that pass *through* norms, which the series means as well.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -979,7 +977,7 @@ ratios.claim(
 
 # %% [markdown]
 r"""
-The overflows occur in the runs with rounded gradients. We made both tables after seeing these runs, so they are only descriptive.
+Overflows occur in the runs with rounded gradients. We made two tables of these runs after seeing them, so the tables are only descriptive.
 """
 
 
@@ -1020,7 +1018,7 @@ At $2^{20}$ every run overflows in its first step, in the output matrix and neve
 
 ## Who uses which norm
 
-*The series* prints a table of eight models (l. 279–298), the latest from 2024. We compare it with papers and released configurations; [later families](D_numbers.ipynb#later-families) are at the end of this section.
+*The series* prints a table of eight models (l. 279–298), the latest from 2024. We compare it with papers and released configurations.
 """
 
 # %%
@@ -1072,9 +1070,9 @@ r"""
 The table's norms are right, but a column of names cannot show everything: Gemma 2 has a norm on both sides of each sublayer
 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)). The table's note goes further (l. 296): no major model since Llama 1 ([Touvron et al., 2023](https://arxiv.org/abs/2302.13971)) uses full LayerNorm. Counterexamples are Falcon
 ([Almazrouei et al., 2023](https://arxiv.org/abs/2311.16867)), StableLM 2 ([Bellagente et al., 2024](https://arxiv.org/abs/2402.17834)), StarCoder 2 ([Lozhkov et al., 2024](https://arxiv.org/abs/2402.19173)), Nemotron-4
-([Parmar et al., 2024](https://arxiv.org/abs/2402.16819)), OLMo 1 ([Groeneveld et al., 2024](https://arxiv.org/abs/2402.00838)), Phi-3.5-MoE ([Abdin et al., 2024](https://arxiv.org/abs/2404.14219)), and Cohere's Command R and Command A
-([Team Cohere, 2025](https://arxiv.org/abs/2504.00698)). We picked these by hand because they have LayerNorm; whether they are *major* is a judgement. A program reads in the code of transformers 5.23.0 which norms the layers construct
-(`tests/norm_census.py` has its rules; a norm that is called LayerNorm but subtracts nothing, such as CpmAnt's, counts as RMSNorm). Cohere's norms have no bias, and OLMo 1's have neither gain nor bias.
+([Parmar et al., 2024](https://arxiv.org/abs/2402.16819)) and Phi-3.5-MoE ([Abdin et al., 2024](https://arxiv.org/abs/2404.14219)). (The LayerNorms of OLMo 1 ([Groeneveld et al., 2024](https://arxiv.org/abs/2402.00838)) have neither gain nor bias, and those of Cohere's Command R and Command A
+([Team Cohere, 2025](https://arxiv.org/abs/2504.00698)) no bias.) We picked these by hand because they have LayerNorm; whether they are *major* is a judgement. Our program reads in the code of transformers 5.23.0 which norms the layers construct
+(`tests/norm_census.py` has its rules; a norm that is called LayerNorm but subtracts nothing counts as RMSNorm).
 """
 
 # %%
@@ -1113,11 +1111,11 @@ exact(counts["rms"] / (counts["rms"] + counts["layer"])).claim(
 
 # %% [markdown]
 r"""
-A family counts if transformers registers it for causal language modelling, but not for masked or sequence-to-sequence modelling. The share counts families, not how much they are used.
+The share counts families, not how much they are used.
 
 ### Later families
 
-The table lists every decoder counted, including those newer than the series' table, under the name of its folder in transformers. *Both* can mean one norm for the text and another for the encoder of images or sound. *Not seen by the rule* does not mean "no norms": the program reads the assignments in classes called …Layer or …Block, and these families have their norms elsewhere, or under other names:
+The table lists every decoder family counted, under the name of its folder in transformers. *Both* can mean one norm for the text and another for the encoder of images or sound. *Not seen by the rule* does not mean "no norms": these families have their norms where the program does not look, or under other names.
 """
 
 # %%
@@ -1148,7 +1146,7 @@ At $d = 8192$ that is 48 KiB for RMSNorm and 64 KiB for LayerNorm; *the series* 
 kernel launch takes microseconds. So we estimate that with one sequence either norm costs one launch. With many sequences the activations dominate, and both norms have the same.
 [A whole model](09_memory_wall.ipynb#a-whole-model) derives the **estimate** used here.
 
-On an H100 we timed large tensors, but not one token. Inference runs the *forward* pass only, for instance on a long prompt. Each kernel was timed many times, and the card's interval goes from the 20th to the 80th percentile:
+On an H100 we timed large tensors, as for a long prompt, but not one token. Inference runs the *forward* pass only:
 """
 
 # %%
@@ -1180,7 +1178,7 @@ computed(slowest, interval=around, unit="replays, 20th to 80th percentile").clai
     "D-a-large-layer-norm-takes-little-longer",
     "< 10",
     "On an H100, with large tensors, the forward pass of our LayerNorm takes less than a tenth longer than that of our RMSNorm.",
-    found="In the forward pass, LayerNorm takes longer than RMSNorm: up to {mean:.1f} % with our kernels, up to {compiled:.1f} % with the compiler's, up to {liger:.1f} % with Liger's, and {least:.0f} to {torch:.0f} % with PyTorch's.",
+    found="In the forward pass, LayerNorm takes at most {mean:.1f} % longer than RMSNorm with our kernels, at most {compiled:.1f} % with the compiler's, at most {liger:.1f} % with Liger's, and {least:.0f} to {torch:.0f} % with PyTorch's.",
     source="activations of 64 MiB and more in bfloat16; times recorded on an H100 (data/bench)",
     beside={
         "compiled": max(ahead["compile"])[0],
@@ -1205,8 +1203,7 @@ plots.share_bars(
     wholes,
     notes={name: f"{1e3 * sum(parts.values()):.3g} ms" for name, parts in wholes.items()},
     caption="Estimated share of a decoding step that norms and the sums before them take, for an 8B model on one H100, a 70B model on four and a 405B model on sixteen. Unfused means nine kernels for each norm, as PyTorch runs "
-    "the formula. The GPUs divide the matrices, but each computes "
-    "every norm. A kernel takes at least 2 µs. Communication is left out.",
+    "the formula. A kernel takes at least 2 µs. Communication is left out.",
 ).named("inference-share")
 
 # %%
@@ -1242,13 +1239,13 @@ plots.table(
 
 # %% [markdown]
 r"""
-*The series* (l. 504–511) extrapolates its micro-benchmarks to 22.4 µs, which is 0.2 to 0.3 % of a step. Bytes explain only a small part of this. The micro-benchmarks themselves are inconsistent: their times are shorter than a kernel launch, and the first one's printed share of the bandwidth is more than ten times too high ([chapter 09](09_memory_wall.ipynb#what-the-sources-say-and-what-we-measured)). So we cannot say anything about the 22.4 µs.
+*The series* (l. 504–511) extrapolates its micro-benchmarks: RMSNorm is said to save 22.4 µs, which is 0.2 to 0.3 % of a step. Bytes explain only a small part of this saving. The micro-benchmarks themselves are inconsistent: their times are shorter than a kernel launch, and the first one's printed share of the bandwidth is more than ten times too high ([chapter 09](09_memory_wall.ipynb#what-the-sources-say-and-what-we-measured)). So we cannot judge this saving.
 
 More GPUs raise the share, because they divide the matrices and repeat the norms. With more sequences attention takes longer and the share falls, but at 405B and 64 sequences a norm moves so many bytes that it takes longer than the shortest kernel, and the share rises. By our estimate, running a norm as one kernel saves far more than replacing LayerNorm by RMSNorm.
 
 ## What is not here
 
-Chapter 03 covers the effect of norms in bfloat16 on training and the overflow of float16, which the series charts in l. 448–456 ([Training with a one-pass variance](03_rmsnorm.ipynb#training-with-a-one-pass-variance), [No effect on ordinary activations](03_rmsnorm.ipynb#no-effect-on-ordinary-activations)), the position of ε, and the order of casts ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)). Chapter 01 covers the variance with $d-1$ and a bfloat16 tensor in a float32 `nn.LayerNorm` ([Where it goes wrong](01_batchnorm_vs_layernorm.ipynb#where-it-goes-wrong)). Chapter 09 has [times on a GPU](09_memory_wall.ipynb#times-on-a-gpu).
+Chapter 03 covers training with norms in bfloat16, which the series charts in l. 448–456 ([Training with a one-pass variance](03_rmsnorm.ipynb#training-with-a-one-pass-variance)), the position of ε, and the order of casts ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)). Chapter 01 covers the variance with $d-1$ and a bfloat16 tensor in a float32 `nn.LayerNorm` ([Where it goes wrong](01_batchnorm_vs_layernorm.ipynb#where-it-goes-wrong)). Chapter 09 has [times on a GPU](09_memory_wall.ipynb#times-on-a-gpu).
 
 We did not try autocast, the upcasts inside PyTorch's norms, Welford's variance, one token's norm on a GPU, or a forward pass in FP8.
 

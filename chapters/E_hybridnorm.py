@@ -18,19 +18,19 @@ each table and figure at our size?
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
-| the block, and the printed results | HybridNorm normalizes queries, keys and values and, before the feed-forward layer, the stream itself; HybridNorm\*'s first block has one more Pre-Norm; perplexity on C4, 550M: Pre-Norm 20.30, HybridNorm 20.00, HybridNorm\* 19.85 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements), [chapter 06](06_hybridnorm.ipynb#the-equations) |
-| HybridNorm and HybridNorm\* against Pre-Norm, Post-Norm, Mix-LN | at size S neither is distinguishable from Pre-Norm; at M, twice as wide, both have a lower loss; HybridNorm has a lower loss than Post-Norm at both sizes, and is not distinguishable from Mix-LN | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
+| the block, and the printed results | HybridNorm normalizes queries, keys and values and, before the feed-forward layer, the stream itself; HybridNorm\*'s first block has Pre-Norm's two norms and those inside attention; perplexity on C4, 550M: Pre-Norm 20.30, HybridNorm 20.00, HybridNorm\* 19.85 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements), [chapter 06](06_hybridnorm.ipynb#the-equations) |
+| HybridNorm and HybridNorm\* against Pre-Norm, Post-Norm, Mix-LN | at size S neither is distinguishable from Pre-Norm, and at M both have a lower loss; HybridNorm has a lower loss than Post-Norm at both sizes, and at S it is not distinguishable from Mix-LN | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
 | Tables 1 and 2, benchmarks | out of range; whether an improvement exceeds two standard errors of counting depends on the correlation of the two models' answers | [Tables 1 and 2](E_hybridnorm.ipynb#tables-1-and-2-averages-over-eight-benchmarks) |
-| Figures 1, 7 and 8, loss throughout training | HybridNorm and HybridNorm\* have a higher loss than Pre-Norm while they learn slowly, and an equal one from the middle on | [Figures 1, 7 and 8](E_hybridnorm.ipynb#figures-1-7-and-8-loss-throughout-training) |
-| Table 2 and Figure 3, experts | a small mixture at size S, in a preliminary evaluation: neither HybridNorm nor HybridNorm\* is distinguishable from Pre-Norm | [experts](E_hybridnorm.ipynb#a-mixture-of-experts) |
-| Table 3, initialization | in the paper, with one number each, the sign of HybridNorm's improvement changes with the initialization; here, at size S with embeddings of RMS 1, with none of the initializations do we detect a lower loss than Pre-Norm's; Normal gives HybridNorm a higher one, and so, in preliminary evaluations, do Xavier's and, only just, Depth-Scaled; with [small embeddings that can grow](06_hybridnorm.ipynb#small-embeddings-that-can-grow), it has a lower loss in another preliminary evaluation | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
-| Table 4, sixteen placements | all sixteen were trained at size S; their order correlates weakly with that of the published perplexities on C4, perhaps by chance; HybridNorm, which is QKV-Post, has a lower loss than KC-, QKC- and QKVC-Post, is not distinguishable from KV- and QK-Post, and has a higher loss than QKV-Pre, Pre-QKV-Pre and Pre-QK-Pre | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
-| QK-Post, which diverges in the paper | HybridNorm without the norm on values; out of range: there it may have diverged at any of 95,367 steps, and in our 3,200 no run at its tuned rate diverges | [QK-Post](E_hybridnorm.ipynb#qk-post-the-row-without-a-number) |
+| Figures 1, 7 and 8, loss throughout training | at size S HybridNorm and HybridNorm\* have a higher training loss than Pre-Norm for most of the training; in its last tenth little of the difference is left | [Figures 1, 7 and 8](E_hybridnorm.ipynb#figures-1-7-and-8-loss-throughout-training) |
+| Table 2 and Figure 3, experts | a small mixture at size S: the runs are incomplete, and nothing is decided | [experts](E_hybridnorm.ipynb#a-mixture-of-experts) |
+| Table 3, initialization | in the paper, the sign of HybridNorm's improvement over Pre-Norm changes with the initialization; here, at size S with embeddings of RMS 1, no initialization gives a detectable improvement, and Normal gives HybridNorm a higher loss (as do, in preliminary evaluations, Xavier's and, only just, Depth-Scaled); for other embeddings see [chapter 06](06_hybridnorm.ipynb#small-embeddings-that-can-grow) | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
+| Table 4, sixteen placements | at size S, the order of the rows correlates with that of the published perplexities on C4, perhaps by chance; HybridNorm, which is QKV-Post, has a lower loss than KC-, QKC- and QKVC-Post, is not distinguishable from KV- and QK-Post, and has a higher loss than QKV-Pre, Pre-QKV-Pre and Pre-QK-Pre | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
+| QK-Post, which diverges in the paper | HybridNorm without the norm on values; out of range: in the paper it may have diverged at any of 95,367 steps, and in our 3,200 it never does | [QK-Post](E_hybridnorm.ipynb#qk-post-the-row-without-a-number) |
 | Figure 4, other first blocks | HybridNorm\* is not distinguishable from HybridNorm, nor, in preliminary evaluations, are an embedding norm and another first block | [first blocks](E_hybridnorm.ipynb#figure-4-the-first-block), [appendix C](C_zoo.ipynb#first-blocks) |
 | Table 5, depth | at width 32 and with embeddings of RMS 1 Post-Norm has a higher loss than Pre-Norm with 6, 12 and 24 blocks; no improvement of HybridNorm or HybridNorm\* is detected with 6 or 12, and with 24 both have a higher loss than Pre-Norm | [Table 5](E_hybridnorm.ipynb#table-5-depth) |
-| Figure 5, gradients at steps 1 and 100 | at step 1 Pre-Norm's gradients grow towards the first blocks, HybridNorm's are even except in the first block, and Post-Norm's do not vanish; at step 100, with twelve blocks and embeddings of RMS 1, HybridNorm's are more even than Post-Norm's and not distinguishable from Pre-Norm's; with 29 blocks and small embeddings HybridNorm's first block has a much larger gradient | [Figure 5](E_hybridnorm.ipynb#figure-5-gradients-block-by-block) |
-| Appendix A, derivatives of a head | both lemmas are right; the theorem's early version lost a factor | [Appendix A](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem) |
-| Figure 6, scaling | two sizes give a difference of exponents, but no law: from S to M the losses of HybridNorm and HybridNorm\* fall with a larger exponent than Pre-Norm's; with as many parameters added in depth, with a smaller one | [Figure 6](E_hybridnorm.ipynb#figure-6-a-scaling-law) |
+| Figure 5, gradients at steps 1 and 100 | at step 1, with 29 blocks and small embeddings, Pre-Norm's gradients grow towards the first blocks, HybridNorm's are even except in the first block, and Post-Norm's do not vanish; at step 100, with twelve blocks and embeddings of RMS 1, HybridNorm's are more even than Post-Norm's, and their evenness is not distinguishable from that of Pre-Norm's | [Figure 5](E_hybridnorm.ipynb#figure-5-gradients-block-by-block) |
+| Appendix A, derivatives of a head | both lemmas are right; the early version of the theorem lacks a factor | [Appendix A](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem) |
+| Figure 6, scaling | from S to M the losses of HybridNorm and HybridNorm\* fall with a larger exponent than Pre-Norm's, and with as many parameters added in depth with a smaller one; two sizes establish no law | [Figure 6](E_hybridnorm.ipynb#figure-6-a-scaling-law) |
 | Tables 6 and 7, settings | the 1.2B model's feed-forward width disagrees with its name and with the released code, and the mixture's smallest learning rate disagrees with the code | [Tables 6 and 7](E_hybridnorm.ipynb#tables-6-and-7-the-settings) |
 """
 
@@ -157,10 +157,10 @@ $\#$ inside:
 | Pre-Post | $Y = X + \mathrm{MHA}(N(X))$ | $X' = N(Y) + \mathrm{FFN}(N(Y))$ |
 | Post-Pre | $Y = N(X) + \mathrm{MHA}(N(X))$ | $X' = Y + \mathrm{FFN}(N(Y))$ |
 
-HybridNorm is QKV-Post. HybridNorm\* has a different first block, Pre-QKV-Pre: $Y = X + \mathrm{MHA}_{QKV}(N(X))$ and $X' = Y + \mathrm{FFN}(N(Y))$. Pre-QK-Pre is Pre-Norm with QK-Norm.
+HybridNorm is QKV-Post. HybridNorm\* has a different first block, Pre-QKV-Pre. The row Pre-QK-Pre is Pre-Norm with QK-Norm.
 Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) has Post-Norm in the first quarter of its blocks (rounded down: one of our six) and Pre-Norm in the others.
 
-The paper gives one number per row, for models of 550 million parameters that read 400 billion tokens at one learning rate. It gives no spread, and does not say how many runs a number comes from ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). We trained every row at size S: we tuned its learning rate with three seeds and evaluated it with ten or twenty others. Most forecasts about the rows were *preregistered* before these evaluations. Each card says which runs existed by then. Does our order agree with the paper's?
+The paper gives one number per row, for models of 550 million parameters that read 400 billion tokens at one learning rate, and does not say how many runs a number comes from ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). We trained every row at size S at its tuned learning rate, with ten or twenty seeds. Does our order agree with the paper's?
 """
 
 # %%
@@ -177,7 +177,7 @@ by_paper = sorted(
 plots.dots(
     {f"{name} ({table4[name]['c4']:.2f})": ends[name] for name in by_paper},
     xlabel="test loss here (nats)",
-    caption=f"Test loss at size S for the rows of Table 4, in the order of the published perplexity on C4 (in brackets), with the best at the top. If our order agreed, the points would move to the right from row to row. {len(on_gpu)} of the rows were trained on a GPU, as batched models. The paper has no number for QK-Post. {len(by_paper)} of the 15 other rows have been evaluated and are shown.",
+    caption=f"Test loss at size S for the rows of Table 4, in the order of the published perplexity on C4 (in brackets), with the best at the top. If our order agreed, the points would move to the right from row to row. {len(on_gpu)} of the rows were trained on a GPU. QK-Post, for which the paper has no number, is left out.",
     provenance=lab.provenance(climbed.where(arm=[methods[name] for name in ends], rung=first, stage="final")),
 ).named("table-4")  # fmt: skip
 
@@ -230,9 +230,9 @@ print(f"Paired by seed, which was not preregistered: {name_apart(by_pair)}")
 r"""
 ### Does our order agree with the published one?
 
-Spearman's $\rho$ of two orders is the correlation of their ranks: 1 for the same order, 0 for unrelated ones. We preregistered the bound that $\rho$ exceeds one time in forty if fifteen rows are in random order. This bound is too low. Pre-QKV-Post computes the same function as HybridNorm, and Pre-QKV-Pre computes the same function as QKV-Pre, so only thirteen rows are independent, and a larger $\rho$ can occur by chance. The bound for thirteen is printed below.
+Spearman's $\rho$ of two orders is the correlation of their ranks: 1 for the same order, and 0 on average for random ones. The bound that we preregistered assumes fifteen rows in random order. It is too low: Pre-QKV-Post computes the same function as HybridNorm, and Pre-QKV-Pre the same as QKV-Pre, so there are only thirteen different functions, and a larger $\rho$ can occur by chance.
 
-For the interval we add a random error to each mean, two thousand times, and keep the middle 95 %. Its size is that of the mean's own error, which comes from the standard deviation between runs and from tuning. The interval takes the published numbers as exact, although each may be a single run. Their noise would widen it. Each point on the cards leaves out one seed of each row.
+The cards' intervals take the published numbers as exact, although each may be a single run. Each point on the cards leaves out one seed of each row.
 """
 
 
@@ -333,11 +333,10 @@ together.claim(
 r"""
 ### What the paper concludes from the rows
 
-The first group of rows compares five ways to normalize inside attention, and the paper concludes that QKV is the most effective. From the second it concludes that QKV-Norm is better with Post-Norm in the feed-forward layer than with Pre-Norm. From the third it concludes that Pre-Post improves on Pre-Norm and that QKV-Norm improves on Pre-Post
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Each conclusion compares two rows. We preregistered the conclusions from the first and the third group before the new row of each pair had run.
+The paper's table has three groups of rows. From the first it concludes that QKV is the most effective way to normalize inside attention. From the second it concludes that QKV-Norm is better with Post-Norm in the feed-forward layer than with Pre-Norm. From the third it concludes that Pre-Post improves on Pre-Norm and that QKV-Norm improves on Pre-Post
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Each of the next cards compares two rows.
 
-The text of section 4.4 has two mistakes. It describes Pre-QKV-Pre with Post-Norm in the feed-forward layer, whereas the row's name and the paper's appendix E have Pre-Norm there. And it says that HybridNorm and its variant surpass all other rows. This is true of the variant, except for a tie in training loss with QKC-Post (2.73). But the perplexities on C4 of QKV-Pre (19.96)
-and Pre-QKV-Pre (19.97) are lower than HybridNorm's (20.00), and QKC-Post's is equal ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
+The text of section 4.4 describes Pre-QKV-Pre with Post-Norm in the feed-forward layer; by its name and the paper's appendix E it has Pre-Norm there. The text also says that HybridNorm and HybridNorm\* surpass all other rows, but QKV-Pre (19.96) and Pre-QKV-Pre (19.97) have lower perplexities on C4 than HybridNorm (20.00) ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 """
 
 # %%
@@ -354,7 +353,19 @@ for name, numbers in {
 
 # %% [markdown]
 r"""
-Two claims of the paper's abstract and introduction were not preregistered here: HybridNorm is better than Post-Norm and than Mix-LN. The third card tests the paper's conclusion from the second group. All three cards use runs that we had seen.
+For KC-, QKC- and QKVC-Post these cards compare runs on a GPU with HybridNorm's runs on a CPU. Is the device the reason for the difference? We trained QKVC-Post again on a CPU, with the same seeds:
+"""
+
+# %%
+on_gpus = climbed.where(arm="qkvc-post", rung=first, stage="final")
+again = ladder.configure_run(ladder.build_base_run(first, "qkvc-post"), max(on_gpus.by("lr")), 0)
+on_cpu = lab.run(Experiment(again, {"seed": [*on_gpus.by("seed")]}))
+changed = on_gpus.measure("test.loss") - on_cpu.measure("test.loss")
+print(f"On the GPU, QKVC-Post's test loss is higher by {changed} nats (mean and interval).")
+
+# %% [markdown]
+r"""
+The paper's abstract and introduction also say that HybridNorm is better than Post-Norm and than Mix-LN. The third of the next cards tests the conclusion from the second group.
 """
 
 
@@ -383,7 +394,7 @@ compare_rows("E-hybrid-below-qkv-pre", "HybridNorm", "QKV-Pre", "20.00 and 19.96
 # %% [markdown]
 r"""
 **Rows that are one function.** If queries, keys and values are normalized, a norm on attention's input does not change the functions that the block can compute (`06-rows-that-are-one-function`). The paper has
-$20.13$ against $20.00$ for one such pair and $19.97$ against $19.96$ for the other ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). If the difference is not due to chance, then a gain that changes no function changes training.
+$20.13$ against $20.00$ for one such pair and $19.97$ against $19.96$ for the other ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The additional norm contributes only a gain, which can be multiplied into the matrices. If the first difference is not due to chance, then this gain changes training.
 """
 
 # %%
@@ -411,8 +422,7 @@ answer("E-one-norm-more-costs-qkv-pre", "Table 4", "19.97 and 19.96 (C4 perplexi
 # %% [markdown]
 r"""
 **A norm on the stream.** Three pairs of rows have the same norms before and inside attention and differ only in the feed-forward sublayer (-Post or -Pre). In the paper the norm on the stream costs 0.002 and 0.008 nats in two of them, and saves 0.007 nats in
-the third ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Here we average over the three pairs, with ten seeds per row. We preregistered the question twice: the first version had a fourth pair, which does not match, because QK-Post has no norm before attention and Pre-QK-Pre has one.
-The second version was written before any evaluation of Pre-Post, Pre-QKV-Post or Pre-QKV-Pre, but after those of HybridNorm, QKV-Pre and Pre-Norm.
+the third ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). We average over the three pairs:
 """
 
 # %%
@@ -443,7 +453,7 @@ computed(costs).tuned(lacks).claim(
 r"""
 ### QK-Post, the row without a number
 
-In the paper QK-Post diverges and has no number ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). It is HybridNorm without the norm on values, so the size of attention's output is proportional to that of the stream. Our runs are short, and a tuned learning rate is one at which the method trains, so our runs cannot test the paper's observation. At a learning rate of 0.1 the only run of QK-Post predicts letters by their frequencies alone.
+In the paper QK-Post diverges and has no number ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). It is HybridNorm without the norm on values, so attention's output grows in proportion to the stream. Our runs cannot test the paper's observation: they are short, and a tuned learning rate is one at which the method trains. At a learning rate of 0.1, our only run of QK-Post learns no more than the frequencies of letters.
 """
 
 # %%
@@ -467,7 +477,7 @@ if "QK-Post" in ends:
 r"""
 ### Figure 4: the first block
 
-HybridNorm's first block reads raw embeddings, and only its feed-forward sublayer has a norm on the stream. The paper tries three other first blocks: that of HybridNorm\*, First-QKV-Pre and EmbedNorm. All but EmbedNorm lower the training loss and help on HellaSwag ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.4). The last two are in [appendix C](C_zoo.ipynb#first-blocks). We had seen the runs of the next cards before we wrote the claims.
+In HybridNorm's first block, attention reads raw embeddings. The paper tries three changes: HybridNorm\*'s first block, First-QKV-Pre, and EmbedNorm, a norm on the embeddings. All but EmbedNorm lower the training loss and help on HellaSwag ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.4). The last two are in [appendix C](C_zoo.ipynb#first-blocks).
 """
 
 
@@ -505,7 +515,7 @@ compare_rows("E-star-below-pre", "HybridNorm*", "Pre-Norm", "19.85 and 20.30", f
 r"""
 ### Figures 1, 7 and 8: loss throughout training
 
-The paper concludes from its curves that HybridNorm\* and HybridNorm have a consistently lower training loss than Pre-Norm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). We recorded the training loss at each step of our runs:
+The paper concludes from its curves that HybridNorm\* and HybridNorm have a consistently lower training loss than Pre-Norm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). In our runs:
 """
 
 
@@ -533,12 +543,12 @@ plots.curves(
 
 # %% [markdown]
 r"""
-Our curves differ: at lower tuned learning rates than Pre-Norm's, both methods learn more slowly and have a higher loss at first. From the middle on the loss is equal.
+Our curves differ: HybridNorm and HybridNorm\*, whose tuned learning rates are lower than Pre-Norm's, have a higher training loss. The difference shrinks, and in the last tenth of the training little of it is left.
 
 ## Table 3: first weights
 
-The paper trains Pre-Norm and HybridNorm from three initializations. *Normal* draws all matrices with a standard deviation of $1/\sqrt{2.5\,d}$. *Megatron* divides the matrices that write to the stream by $\sqrt{2L}$ in a model of $L$ blocks, and
-*Depth-Scaled* divides them by $\sqrt{2\ell}$ in block $\ell$. For each initialization we compare HybridNorm with Pre-Norm, each at its tuned learning rate. Chapter 06 has the cards of two initializations: `06-depth-scaled-lead` and, for Xavier's larger weights, which the paper does not try, `06-hybrid-behind-from-xavier`. Normal is the only initialization with which the paper prints a higher perplexity for HybridNorm than for Pre-Norm. With these weights Pre-Norm's perplexity is 20.29 in Table 3, and 20.30 in Tables 4 and 5 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
+The paper trains Pre-Norm and HybridNorm from three initializations ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). *Normal* draws all matrices with a standard deviation of $1/\sqrt{2.5\,d}$. *Megatron* then divides the matrices that write to the stream by $\sqrt{2L}$ in a model of $L$ blocks, and
+*Depth-Scaled* divides them by $\sqrt{2\ell}$ in block $\ell$. For each initialization we compare HybridNorm with Pre-Norm, each at its tuned learning rate. Chapter 06 has the cards of two initializations: `06-depth-scaled-lead` and, for Xavier's larger weights, which the paper does not try, `06-hybrid-behind-from-xavier`.
 """
 
 # %%
@@ -590,7 +600,7 @@ r"""
 ## Table 5: depth
 
 The paper compares 29 narrower blocks with 16, at nearly the same number of parameters. For Post-Norm it prints a number at 16 layers and "diverge" at 29. At 16 layers HybridNorm's perplexity on C4 is 20.00 and Pre-Norm's is 20.30; at 29 layers they are 19.67 and 19.88
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Our variants D and D24 are size S with 12 and 24 blocks: they have more parameters but read the same number of batches, and therefore fewer characters per parameter. Both use Megatron's weights and embeddings of RMS 1.
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Our variants D and D24 are size S with 12 and 24 blocks. They read as many batches as S, and therefore fewer characters per parameter. All three use Megatron's weights and embeddings of RMS 1.
 """
 
 # %%
@@ -615,7 +625,7 @@ plots.curves(
     xlabel="blocks",
     ylabel="improvement over Pre-Norm (nats)",
     reference={"Pre-Norm": 0.0},
-    caption="Pre-Norm's test loss minus that of three other placements, against the number of blocks, in our runs and as published. A point above 0 means a lower loss than Pre-Norm's. Each published point is a single number. Post-Norm has no published point at 29 layers, because it diverged there.",
+    caption="Pre-Norm's test loss minus that of three other placements, against the number of blocks, in our runs and as published. A point above 0 means a lower loss than Pre-Norm's. Each published point is a single number.",
     provenance=lab.provenance(climbed.where(arm=[*compared.values(), "pre"], stage="final")),
 ).named("table-5")  # fmt: skip
 
@@ -657,7 +667,7 @@ deeper["Post-Norm"].only("D").claim(
 
 # %% [markdown]
 r"""
-With 24 blocks, the differences of HybridNorm and HybridNorm\* from Pre-Norm have the opposite sign to the paper's, and that of Post-Norm has the same sign. Each method has a tuned learning rate here, whereas the paper uses one for all rows. We tuned each method with three seeds at several rates and, for this page, HybridNorm and HybridNorm\* at one more rate:
+With 24 blocks, the differences of HybridNorm and HybridNorm\* from Pre-Norm have the opposite sign to the paper's. But each method has a tuned learning rate here, whereas the paper uses one for all rows. How do the methods compare at equal rates?
 """
 
 # %%
@@ -728,16 +738,16 @@ print(f"With the same three seeds, HybridNorm's loss minus Pre-Norm's: {', '.joi
 
 # %% [markdown]
 r"""
-Much of both gaps therefore appears only at the higher rate, at which Pre-Norm's loss still falls and those of HybridNorm and HybridNorm\* rise. At the low rate, too, both have a higher mean loss than Pre-Norm, but three seeds cannot distinguish the difference from zero.
+Much of the difference from Pre-Norm therefore appears only at the higher rate: between the two rates Pre-Norm's loss falls, whereas those of HybridNorm and HybridNorm\* rise. At the lower rate, too, HybridNorm and HybridNorm\* have a higher mean loss than Pre-Norm, but three seeds cannot distinguish the differences from zero.
 
-Post-Norm's gap depends on how its rate is chosen. At the rate one step above the best one that we tried, one seed of three never gets below the unigram baseline (letter frequencies). A parabola through that step gave a lower rate, at which we first evaluated Post-Norm (the larger gap printed above). But the failed seed says nothing about the curvature of the loss. After that evaluation we therefore changed the rule for all methods: a learning rate at which one seed fails to learn is left out entirely, and three seeds at the rate half-way to it bound the parabola instead. (With 24 blocks, the evaluations of HybridNorm and the newer ones of Post-Norm ran on a CPU, and the others on a GPU.) With twelve blocks the new rule gives the old rate with more uncertainty. With one rate for all methods the paper's result is reproduced in part: at Pre-Norm's tuned rate one of Post-Norm's three tuning seeds stays at the unigram baseline, and the losses of the two others are far higher than Pre-Norm's. None diverges.
+Post-Norm's difference from Pre-Norm depends on how its rate is chosen. It is larger at the lower rate that our first rule for tuning gave (printed above). That rule used a rate at which one seed of three never gets below the unigram baseline (letter frequencies). After that evaluation we changed the rule for all methods, so that such rates are left out. At Pre-Norm's tuned rate the paper's result is reproduced in part: one of Post-Norm's three tuning seeds stays at the unigram baseline, and the losses of the two others are far higher than Pre-Norm's. None diverges.
 
-Our runs do not show why these signs differ from the paper's. Width, text per parameter and the choice of learning rates differ, and so do two other things. The paper starts Pre-Norm from Normal weights. And it draws small embeddings, with which HybridNorm and HybridNorm\*, in preliminary evaluations, have a lower loss than Pre-Norm at S ([chapter 06](06_hybridnorm.ipynb#the-size-of-the-embeddings)). With our embeddings of RMS 1 and six blocks, we detect the improvement only at M. (The forecast for HybridNorm with 24 blocks was preregistered after HybridNorm\*'s runs.)
+Our runs do not show why the signs for HybridNorm and HybridNorm\* differ from the paper's. Width, text per parameter and the choice of learning rates differ. The paper also starts Pre-Norm from Normal weights, and it draws small embeddings. With such embeddings, in a preliminary evaluation at size S, HybridNorm has a lower loss than Pre-Norm ([chapter 06](06_hybridnorm.ipynb#small-embeddings-that-can-grow)).
 
 ## A mixture of experts
 
 The paper's second model has 64 small feed-forward layers per block, its *experts*, of which a router chooses eight for each token. It has 6.9 billion parameters, 1.3 billion of them active ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), sections 4.1 and 4.3).
-It has higher scores than Pre-Norm in all eight benchmarks and a lower loss throughout (Figure 3, with HellaSwag and MMLU). Its recipe is HybridNorm\*, not HybridNorm: our text of the early version has lost the star, version 4 prints it with the same numbers, and the released code trains only a mixture of HybridNorm\* ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). With experts $E_i$ and $G$ the router's weights for the chosen ones,
+With HybridNorm\*, it has higher scores than with Pre-Norm in all eight benchmarks and a lower loss throughout. (Our text of the early version has lost the star here and in Figure 6, but version 4 prints it.) With experts $E_i$ and $G$ the router's weights for the chosen ones,
 
 $$\mathrm{MoE}(z) = \sum_{i\,\in\,\text{chosen}} G_i(z)\,E_i(z), \qquad z = N(Y)$$
 
@@ -775,8 +785,7 @@ exact(max(change_routing("pre"), change_routing("hybrid")), tolerance=1e-10).cla
 
 # %% [markdown]
 r"""
-At size S we divide the parameters of a plain feed-forward layer among four experts, of which each token uses two. (A model with more parameters would need more text to be ranked by this book's rules.) The losses that balance the router have the
-paper's weights, a hundredth and a thousandth ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), Table 7).
+At size S we divide the parameters of a plain feed-forward layer among four experts, of which each token uses two. We then ask the same question of HybridNorm and of HybridNorm\*: does it have a lower loss than Pre-Norm?
 """
 
 # %%
@@ -788,12 +797,12 @@ answer(
 
 # %% [markdown]
 r"""
-With five evaluation seeds and one tuning seed, we could not have detected an improvement as small as a hundredth of a nat. So the paper's improvement with experts is neither shown nor excluded. We withdrew the forecast that the first preregistration attributes to the paper, because the paper's mixture-of-experts model uses HybridNorm\*.
+Both questions are open until the remaining runs are done. The five seeds of the preliminary evaluation could not have shown an improvement as small as a hundredth of a nat. Only the second question is the paper's; we withdrew the forecast that attributed the first to it.
 
 ## Figure 5: gradients, block by block
 
 The paper plots the norm of each layer's gradient at steps 1 and 100. It says that Pre-Norm's gradients explode in deeper models, that Post-Norm's vanish, and that HybridNorm's are balanced ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.5).
-Section 4.4 initializes Pre-Norm with Normal weights and HybridNorm with Megatron's, so two things differ. It names no initialization for Post-Norm, and Table 7 gives Megatron's weights for all, so we use both for Post-Norm.
+Section 4.4 initializes Pre-Norm with Normal weights and HybridNorm with Megatron's, so two things differ. For Post-Norm it names none, so we use both.
 
 What should one expect? Pre-Norm's blocks read $N(X)$, and the Jacobian of $N$ is about $1/\mathrm{RMS}(X)$: gradients are largest where the stream is smallest, in the first blocks, and more so with small embeddings. HybridNorm divides by the size of a small embedding *once*, in its first block.
 Post-Norm divides the gradient on the skip by $\sqrt{1 + w^2}$ for each sublayer output of RMS $w$, and adds the gradient of the branch:
@@ -802,9 +811,9 @@ $$\text{gradient below a sublayer} \approx \sqrt{\frac{1 + g^2}{1 + w^2}}\;\cdot
 
 where the branch multiplies a random gradient's size by $g$. If doubling the input doubles the branch's output (degree 1), $g$ is about $w$, and the formula predicts equal gradients. A gated feed-forward layer is of degree 2 for small $x$ (a SiLU is then about half of its argument), and its $g$ is $\sqrt2$ times its $w$: gradients *grow* on the way down.
 
-The figure seems to show the 550M model: section 4.1 says so of all analyses, and version 4 of the paper numbers the figure's layers up to 16. We use 29 blocks, the depth of Table 5's deeper model, where gradients should differ more, and sixteen for comparison. Embeddings are drawn at RMS 0.02, which the paper's rule gives at width 1,024. At the 550M model's width this rule gives $1/\sqrt{2.5\cdot1536} = 0.016$.
+The figure seems to show the 16 layers of the 550M model. We use 29 blocks, the depth of Table 5's deeper model, where gradients should differ more, and sixteen for comparison. Embeddings are drawn at RMS 0.02, close to the $1/\sqrt{2.5\cdot1536} = 0.016$ of the 550M model.
 
-The forecasts on the next cards were preregistered before these runs. We had left $g$ out of the formula, which then predicts that Post-Norm's gradients shrink on the way down, and preregistered this as likely. The first gradient does not depend on a learning rate. Statements about step 100 are for one stated rate, which was not tuned. Intervals are for natural logarithms of ratios.
+Our preregistered forecast, that Post-Norm's gradients shrink on the way down, came from an earlier formula, without $g$. In the table below, the values at step 100 are for one learning rate, which was not tuned. The cards' intervals are for natural logarithms of ratios.
 """
 
 # %%
@@ -978,10 +987,12 @@ drawn["HybridNorm"].measure(stand_out, at=1).claim(
 r"""
 At step 1 we find:
 
-- **Pre-Norm**: gradients grow towards the first blocks. How far they grow depends on the weights and on the size of the embeddings; with Megatron's weights and embeddings of RMS 1 the gradients are nearly equal (see the table).
-- **Post-Norm**: with the paper's gated layers gradients do not vanish; with Megatron's small sublayer outputs they are even. A hundred steps later they shrink on the way down, as published. With ReLU they shrink even at step 1, which the formula does not predict.
-- **HybridNorm**: with small embeddings the gradients of all blocks are of similar size, except in the first block, where the gradient is divided by the size of the embeddings. With embeddings of RMS 1 all gradients are similar, and so are Pre-Norm's with the same weights. So at step 1 the difference that the paper shows comes from weights and embeddings, not from the recipe alone.
-- **HybridNorm\***: the first block still has a large gradient, and so has the second.
+- **Pre-Norm**: gradients grow towards the first blocks, except with Megatron's weights and embeddings of RMS 1, where they are nearly equal.
+- **Post-Norm**: with the paper's gated layers gradients do not vanish; with Megatron's small sublayer outputs they are even. At step 100 they shrink on the way down, as published.
+- **HybridNorm**: with small embeddings the gradients of all blocks are of similar size, except in the first block, where the gradient is divided by the size of the embeddings. With embeddings of RMS 1 all gradients are similar, and so are Pre-Norm's with the same weights. So at step 1 the difference between the two recipes depends on the size of the embeddings.
+- **HybridNorm\***: the first block has a large gradient, too, and so has the second.
+
+Does Post-Norm's result depend on the gated feed-forward layer? We put five other layers in its place:
 """
 
 # %% tags=["mechanism"]
@@ -1065,7 +1076,7 @@ falls["ReLU"].claim(
 
 # %% [markdown]
 r"""
-All six layers have the same width and read the same batch, whereas Post-Norm's runs above read five batches. With the two degree-1 layers whose outputs have mean 0, gradients do not shrink on average; with ReLU they do. So the cause is ReLU's mean and not the missing gate. A possible reason, found afterwards and not tested, is that this mean makes tokens similar: attention then passes on their common part at full size, but averages out a random gradient.
+With ReLU gradients shrink even at step 1, which the formula does not predict. With the two degree-1 layers whose outputs have mean 0 they do not shrink on average, so the cause is ReLU's mean and not the missing gate. A possible reason, which we did not test, is that this mean makes tokens similar: attention then passes on their common part at full size, but averages out a random gradient.
 """
 
 # %% [markdown]
@@ -1114,7 +1125,7 @@ for other, name in (
 
 # %% [markdown]
 r"""
-With twelve blocks and embeddings of RMS 1 HybridNorm's gradients are more even than Post-Norm's, as the paper says. In the 29 blocks above, with embeddings of RMS 0.02 and one rate for all, HybridNorm's gradients at step 100 are less even than Post-Norm's if all blocks are compared (HybridNorm's first block stands out there, too), and more even if the first block is left out (see the table). In sixteen blocks they are less even in both cases. Pre-Norm's gradients do not explode in twelve blocks: on average its first block has the largest gradient, and the largest is less than twice the smallest.
+In these twelve blocks HybridNorm's gradients are more even than Post-Norm's, as the paper says. In the 29 blocks above, with small embeddings and one rate for all, HybridNorm's first block stands out at step 100, too: HybridNorm's gradients are more even than Post-Norm's only if the first block is left out. In sixteen blocks they are less even in both cases. Pre-Norm's gradients do not explode in twelve blocks: on average, the largest is less than twice the smallest.
 
 ## Appendix A: two lemmas and a theorem
 
@@ -1162,7 +1173,7 @@ exact(furthest(normed=True), tolerance=1e-10).claim(
 # %% [markdown]
 r"""
 Theorem A.3 derives bounds from the lemmas, printed inside an $\mathcal O(\cdot)$. The early version divides by the smallest singular value $\sigma$ of $XW$. This does not give a bound: a larger $X$ lowers the result and leaves the derivatives
-unchanged. Version 4 takes the smallest singular value of $W$, and replaces the factor of the value block by $\sqrt s\,d_k$, which is correct and slightly loose ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With this $\sigma$, the bounds for $s$ tokens are:
+unchanged. Version 4 takes the smallest singular value of $W$, and has a correct, slightly loose bound for $W_V$ ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With this $\sigma$, the bounds for $s$ tokens are:
 
 | derivative by | early version | corrected |
 | --- | --- | --- |
@@ -1175,7 +1186,7 @@ projection in it has the Frobenius norm $\sqrt{d_k - 1}$, not 1 (and $W_O$ lets 
 
 The rows with $\sigma$ use $\|W^\top x\| \ge \sigma\|x\|$. A head narrower than the stream, $d_k < d$, maps some $x$
 to zero, so these rows say nothing about a model with several heads.
-For two tokens and $d_k = d$ the corrected bounds are reached: one head reaches those of $W_Q$ and $W_K$, and another head reaches those of $W_V$ and $W_O$. Exercise 3 asks for the first head. (With one token the derivatives with respect to $W_Q$ and $W_K$ are 0.) The theorem's other half, for Pre-Norm, bounds the derivatives by products of the other matrices' norms. This half is correct. [Chapter 06](06_hybridnorm.ipynb#the-papers-own-explanation-gradients) measures the gradient itself.
+For two tokens and $d_k = d$ the corrected bounds are reached; exercise 3 asks for a head that reaches that of $W_Q$. The theorem's other half, for Pre-Norm, bounds the derivatives by products of the other matrices' norms, and is correct. [Chapter 06](06_hybridnorm.ipynb#the-papers-own-explanation-gradients) measures the gradient itself.
 """
 
 
@@ -1279,7 +1290,7 @@ exact(max(max(compare_to_printed(*head)) for head in heads), tolerance=0.3).clai
 r"""
 ## Figure 6: a scaling law
 
-The paper trains Pre-Norm and HybridNorm\* in four sizes (version 4 has the star, which our text of the early version has lost), and says that HybridNorm\*'s loss is lower and scales better, but gives no exponent ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.6). A law of the form
+The paper trains Pre-Norm and HybridNorm\* in four sizes, and says that HybridNorm\*'s loss is lower and scales better, but gives no exponent ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.6). A law of the form
 
 $$\mathcal L(n) = E + A\,n^{-\alpha}$$
 
@@ -1312,7 +1323,7 @@ counts = {rung: parameters(ladder.build_base_run(rung, "pre")) for rung in climb
 plots.curves(
     {name: {round(counts[rung] / 1000): [*of[rung].values()] for rung in climbs} for name, of in losses.items()},
     xlabel="thousands of parameters", ylabel="test loss (nats)", logx=True, logy=True,
-    caption="Test loss against the number of parameters for every size of the shared grid, at tuned learning rates and about 20 characters per parameter. Models of size M also read a longer window of text and train for more steps than those of size S. Part of the decrease in loss is due to the window.",
+    caption="Test loss against the number of parameters, at tuned learning rates and about 20 characters per parameter. Models of size M also read a longer window of text and train for more steps than those of size S, so the decrease in loss is not due to the number of parameters alone.",
     provenance=lab.provenance(climbed.where(arm=[*scaled.values()], rung=climbs, stage="final")),
 ).named("scaling-law")  # fmt: skip
 
@@ -1400,7 +1411,7 @@ if len(climbs) > 1:
 
 # %% [markdown]
 r"""
-A positive difference means that the improvement, as a share of the loss above the floor, is larger at M than at S. This result is about growth in width, window and steps together: when models grow only in depth, to about the same number of parameters, HybridNorm and HybridNorm\* have smaller exponents (printed above). It does not show that the trend would continue, because two points show no curvature.
+A positive difference means that the improvement, as a share of the loss above the floor, is larger at M than at S. This result is about growth in width, window and steps together: when models grow only in depth, to about the same number of parameters, HybridNorm and HybridNorm\* have smaller exponents than Pre-Norm (printed above). Nor do two points show whether the trend would continue.
 
 ## Tables 1 and 2: averages over eight benchmarks
 
@@ -1409,7 +1420,7 @@ But we can compute the error of such an average. A share $p_i$ of $n_i$ question
 
 $$\mathrm{SE} = \frac18\sqrt{\sum_{i=1}^{8} \frac{p_i(1-p_i)}{n_i}}, \qquad \mathrm{SE}_{\text{difference}} = \sqrt{2(1-r)}\;\mathrm{SE},$$
 
-where $r$ is the correlation of two models' answers to the same questions, which was not published. We take the numbers of questions from the splits that the released code uses ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)). The paper names another program, which uses the larger test splits of ARC ([Gu et al., 2024](https://arxiv.org/abs/2406.08446)). We cannot tell which of the two produced the tables, so we give both. We treat each score as one count of right answers, but many scores are not such counts (second card).
+where $r$ is the unpublished correlation of two models' answers to the same questions. The released code ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)) uses ARC's validation splits, whereas the program that the paper names uses its larger test splits ([Gu et al., 2024](https://arxiv.org/abs/2406.08446)), so we give both. We treat each score as one count of right answers, but many scores are not such counts (second card below).
 """
 
 # %%
@@ -1509,9 +1520,9 @@ exact(len(odd)).claim(
 
 # %% [markdown]
 r"""
-If the scores are averages over checkpoints, the questions are still the same hundred, so the error hardly shrinks. Differences between training runs add a further error, whose size the tables do not give.
+If COPA's scores are averages over checkpoints, the questions are still the same hundred, so the error hardly shrinks. Differences between training runs add a further error, whose size the tables do not give.
 
-For single tasks, the text calls the differences in BasicArithmetic (+3.11), HellaSwag (+1.71) and COPA (+3.78) substantial, and in Table 2 those in ARC-C, ARC-E and OpenbookQA significant ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). In the table above the first two differences exceed two standard errors of counting, COPA's is less than one, and none of the three in Table 2 reaches two. All eight signs agree in Table 2. If questions were the only noise, this would happen by chance once in 128 times (in either direction). But the eight scores come from one run on each side, so a better seed would have the same effect. In Table 1 five of seven signs favour HybridNorm (and one score is a tie), and six of eight favour HybridNorm\* ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
+For single tasks, the paper calls the differences in BasicArithmetic (+3.11), HellaSwag (+1.71) and COPA (+3.78) substantial, and in Table 2 those in ARC-C, ARC-E and OpenbookQA significant ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). In the table above the first two differences exceed two standard errors of counting, COPA's is less than one, and none of the three in Table 2 reaches one. All eight signs agree in Table 2. If questions were the only noise, this would happen by chance once in 128 times (in either direction). But all eight scores of a method come from the same model, so a better seed could have the same effect.
 
 ## Tables 6 and 7: the settings
 
@@ -1549,11 +1560,11 @@ exact(max(off.values())).claim(
 
 # %% [markdown]
 r"""
-The parameter count in the text (1.27 billion) agrees with the feed-forward width in the table (9192), and the model's name (1.2B) agrees with the released code (8192). We cannot tell which model was trained ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). In Table 7, the mixture's smallest learning rate, 5e-5, is not a tenth of 4e-4. In the dense model and in the released configuration it is a tenth ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)).
+For the sixth model, the parameter count in the text (1.27 billion) agrees with the feed-forward width in the table (9192), and the name (1.2B) agrees with the released code (8192) ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). In Table 7, the mixture's smallest learning rate, 5e-5, is not a tenth of its largest, 4e-4, as it is for the dense model and in the released configuration ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)).
 
 ## What is not here
 
-[Chapter 06](06_hybridnorm.ipynb) covers HybridNorm's block line by line, its pseudo-code and comparisons with other recipes. [Chapter 04](04_qk_norm.ipynb) covers QK-Norm alone, and [appendix C](C_zoo.ipynb) covers norms on the first block and Mix-LN. We measured no benchmark, no robustness to noise, and no mixture with more parameters than the dense model.
+[Chapter 06](06_hybridnorm.ipynb) covers HybridNorm's block line by line and its pseudo-code, [chapter 04](04_qk_norm.ipynb) QK-Norm alone, and [appendix C](C_zoo.ipynb) Mix-LN. We measured no benchmark, no robustness to noise, and no mixture with more parameters than the dense model.
 
 ## Exercises
 
