@@ -361,7 +361,7 @@ on_gpus = climbed.where(arm="qkvc-post", rung=first, stage="final")
 again = ladder.configure_run(ladder.build_base_run(first, "qkvc-post"), max(on_gpus.by("lr")), 0)
 on_cpu = lab.run(Experiment(again, {"seed": [*on_gpus.by("seed")]}))
 changed = on_gpus.measure("test.loss") - on_cpu.measure("test.loss")
-print(f"On the GPU, QKVC-Post's test loss is higher by {changed} nats (mean and interval).")
+print(f"QKVC-Post's test loss on the GPU minus that on the CPU: {changed} nats (mean, interval).")
 
 # %% [markdown]
 r"""
