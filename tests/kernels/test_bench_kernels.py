@@ -6,6 +6,7 @@ A dry run of our kernels, in Triton's interpreter, is a process of its own.
 import json
 import math
 import os
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -51,7 +52,7 @@ def run_here(*options, device=None, find=lambda name, kernel: find_call("eager",
 def dry(tmp_path_factory):
     """One dry run of two kernels: its file, and its output."""
     file = tmp_path_factory.mktemp("bench") / "dry.json"
-    few = ("--kernels", "rms_norm", "unit_rows_", "--phases", "targets")
+    few = ("--cases", "(rms_norm|unit_rows_) ", "--phases", "targets")
     done = bench("--dry-run", "--out", file, "--commit", "c", *few)
     assert done.returncode == 0, done.stderr
     return file, done.stdout
@@ -69,6 +70,8 @@ def test_a_dry_run_goes_through_everything_and_says_what_it_is(dry):
     assert set(ours["errors"]) == {"output 0", "gradient of x", "gradient of weight"}
     for way in ("forward", "backward"):
         assert 0 < ours[way]["p20"] <= ours[way]["us"] <= ours[way]["p80"]
+        assert statistics.median(ours[way]["rounds"]) == pytest.approx(ours[way]["us"], rel=1e-4)
+        assert len(ours[way]["rounds"]) == 5
         assert ours[way]["host_us"] > 0
     assert entry["providers"]["copy"]["forward"]["share"] == 1
     assert "backward" not in data["results"]["unit_rows_ 33x48 bf16"]["providers"]["normkernels"]
@@ -86,7 +89,7 @@ def test_every_kernel_of_ours_is_right(kernel):
 
 def test_time_up_stops_before_the_next_size_and_the_same_command_goes_on(tmp_path, capsys):
     file = tmp_path / "x.json"
-    options = ("--out", file, "--kernels", "rms_norm")
+    options = ("--out", file, "--cases", "rms_norm ")
     assert run_here(*options, "--minutes", "0") == 0
     assert "3 sizes left" in capsys.readouterr().out and not file.exists()
     assert run_here(*options) == 0
@@ -99,7 +102,7 @@ def test_time_up_stops_before_the_next_size_and_the_same_command_goes_on(tmp_pat
 @pytest.mark.parametrize("key", ["source", "dry_run"])
 def test_results_of_different_code_or_versions_are_never_mixed(tmp_path, key):
     file = tmp_path / "x.json"
-    assert run_here("--out", file, "--kernels", "rms_norm", "--phases", "targets") == 0
+    assert run_here("--out", file, "--cases", "rms_norm ", "--phases", "targets") == 0
     data = json.loads(file.read_text())
     (data if key == "dry_run" else data["provenance"])[key] = "other"
     file.write_text(json.dumps(data))
@@ -116,8 +119,18 @@ def test_a_dry_run_is_never_written_among_the_measurements(tmp_path):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_the_program_says_how_to_go_on(capsys):
-    assert program.main(["--kernels", "rms_norm"]) == 2
+    assert program.main(["--cases", "rms_norm "]) == 2
     assert "--dry-run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("expression", "named"),
+    [("layernorm", "'layernorm' matches none; the first is '"), ("(", "got '\\(': missing")],
+)
+def test_an_expression_that_chooses_no_case_is_refused(tmp_path, expression, named):
+    with pytest.raises(ValueError, match=f"--cases must .*{named}"):
+        run_here("--out", tmp_path / "x.json", "--cases", expression)
+    assert not [*tmp_path.iterdir()]
 
 
 # --- right and wrong ---
@@ -233,7 +246,7 @@ def test_a_provider_that_breaks_the_device_is_left_out_from_then_on(tmp_path, ca
         return fail if name == "quack" else "not installed"
 
     file = tmp_path / "x.json"
-    options = ["--out", file, "--kernels", "rms_norm", "--phases", "targets"]
+    options = ["--out", file, "--cases", "rms_norm ", "--phases", "targets"]
     assert run_here(*options, device=Lost(dry=True), find=find) == 1
     assert "quack broke the device" in capsys.readouterr().out
     assert not json.loads(file.read_text())["results"]

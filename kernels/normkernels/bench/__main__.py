@@ -11,7 +11,7 @@ from pathlib import Path
 from normkernels.bench.device import Device
 from normkernels.bench.measure import DeviceLost, describe_entry, measure_size
 from normkernels.bench.operations import OPERATIONS
-from normkernels.bench.plan import PHASES, plan_sizes
+from normkernels.bench.plan import PHASES, choose_cases, plan_sizes
 from normkernels.bench.providers import NAMES, Call, find_call
 from normkernels.bench.results import Results
 from normkernels.launch import INTERPRETED
@@ -48,7 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser("python -m normkernels.bench", description=__doc__)
     top.add_argument("--minutes", type=float, default=8, help="stop before this long (default: 8)")
     top.add_argument("--out", type=Path, help="the file to write (default: in data/bench)")
-    top.add_argument("--kernels", nargs="+", choices=OPERATIONS, default=[*OPERATIONS])
+    top.add_argument("--cases", default="", help="a regular expression: how their names begin")
     top.add_argument("--phases", nargs="+", choices=PHASES, default=[*PHASES])
     top.add_argument("--steps", action="store_true", help="measure whole training steps instead")
     top.add_argument("--commit", help="the sources' commit, if git is absent")
@@ -76,7 +76,8 @@ def measure_sizes(
     results = Results(options.out or choose_path(device), device, options.commit)
     # On a CPU torch.compile needs a C++ compiler, which we do not require.
     names = [name for name in NAMES if not (device.dry and name == "compile")]
-    cases = plan_sizes(options.kernels, tuple(options.phases), device.dry)
+    cases = plan_sizes([*OPERATIONS], tuple(options.phases), device.dry)
+    cases = choose_cases(cases, options.cases)
     left = [case for case in cases if case.key not in results.data["results"]]
     longest, crashed = 0.0 if device.dry else LONGEST, results.data["crashed"]
     while left and time.monotonic() - start + longest < 60 * options.minutes:

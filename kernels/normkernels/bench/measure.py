@@ -27,7 +27,8 @@ from normkernels.bench.providers import Call
 WAYS = ("forward", "backward")
 MOST_CALLS = 512  # in one graph, and sets of data
 BUSY = 2e-3  # seconds of one replay, at least
-HOST_CALLS = 4  # in each of five turns: so few that the queue of launches never fills
+ROUNDS = 5  # in each, every provider is timed once
+HOST_CALLS = 4  # in each round: so few that the queue of launches never fills
 
 
 class DeviceLost(RuntimeError):
@@ -83,11 +84,8 @@ def measure_size(case: Case, calls: dict[str, Call | str], device: Device) -> di
         else:
             tracks += made
     del exact
-    random.Random(case.key).shuffle(tracks)  # no provider is always first, on a cool GPU
-    for track in tracks:
-        providers[track.provider][track.way] = time_track(track, device)
-    for track in tracks:
-        found = providers[track.provider][track.way]
+    for track, found in zip(tracks, time_tracks(tracks, device, case.key), strict=True):
+        providers[track.provider][track.way] = found
         found["share"] = shorten(found["gbps"] / providers["copy"][track.way]["gbps"])
     return {
         **{part: getattr(case, part) for part in ("kernel", "m", "n", "heads", "dtype", "large")},
@@ -189,23 +187,38 @@ def check_replay(track: Track, case: Case, pristine: Data, exact: dict) -> str:
     return wrong and f"captured {track.way}: {wrong}"
 
 
-def time_track(track: Track, device: Device) -> dict[str, float]:
-    """Return microseconds per call (median, 20th and 80th percentile), the host's too, and GB/s.
+def time_tracks(tracks: list[Track], device: Device, seed: str) -> list[dict[str, Any]]:
+    """Time all tracks in rounds, each in a new random order: none is always first, on a cool GPU.
 
-    The host's time is `timeit`'s: `do_bench` times the device, and torch's own timer waits for it.
+    Returns, for each, microseconds per call (median, 20th and 80th percentile, and each round's
+    median), the host's too, and GB/s. The host's time is `timeit`'s: `do_bench` times the device,
+    and torch's own timer waits for it.
     """
-    low, middle, high = (taken / track.calls for taken in device.time_replays(track.replay))
-    device.synchronize()
-    turns = timeit.repeat(lambda: track.run(0), number=HOST_CALLS, repeat=5)
-    device.synchronize()
+    rounds: list[list[list[float]]] = [[] for _ in tracks]
+    hosts: list[list[float]] = [[] for _ in tracks]
+    draw = random.Random(seed)
+    for _ in range(ROUNDS):
+        for i in draw.sample(range(len(tracks)), len(tracks)):
+            track = tracks[i]
+            rounds[i].append([s / track.calls for s in device.time_replays(track.replay)])
+            device.synchronize()
+            hosts[i].append(timeit.timeit(lambda: track.run(0), number=HOST_CALLS) / HOST_CALLS)  # noqa: B023
+            device.synchronize()
+    return [_describe_times(t, r, h) for t, r, h in zip(tracks, rounds, hosts, strict=True)]
+
+
+def _describe_times(track: Track, rounds: list[list[float]], host: list[float]) -> dict[str, Any]:
+    every = [seconds for one in rounds for seconds in one]
+    fifths = statistics.quantiles(every, n=5, method="inclusive")
     found = {
-        "us": 1e6 * middle,
-        "p20": 1e6 * low,
-        "p80": 1e6 * high,
-        "host_us": 1e6 * statistics.median(turns) / HOST_CALLS,
-        "gbps": track.bytes / middle / 1e9,
+        "us": 1e6 * statistics.median(every),
+        "p20": 1e6 * fifths[0],
+        "p80": 1e6 * fifths[-1],
+        "host_us": 1e6 * statistics.median(host),
+        "gbps": track.bytes / statistics.median(every) / 1e9,
     }
-    return {name: shorten(value) for name, value in found.items()}
+    each = [shorten(1e6 * statistics.median(one)) for one in rounds]
+    return {name: shorten(value) for name, value in found.items()} | {"rounds": each}
 
 
 def describe_entry(key: str, entry: dict[str, Any]) -> str:

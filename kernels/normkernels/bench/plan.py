@@ -4,13 +4,15 @@ targets   bf16, activations of 64 MiB and more, every kernel
 rest      other dtypes, then fewer rows
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 PHASES = ("targets", "rest")
 # The targets are judged from 1024 to 8192; the longest rows are where peers break.
 LENGTHS = (4096, 1024, 8192, 2048, 5120, 16384, 32768, 65536)
-ROWS = (32768, 8192, 2048, 128, 16, 1)
+ROWS = (131072, 32768, 8192, 2048, 128, 16, 1)
 LARGE = 64 * 2**20  # bytes of an activation in bf16 from which on a size counts for the targets
 MOST = 2**29  # values of an activation: all that is compared at more does not fit one GPU
 HEADS = ((32, 8, 128), (32, 8, 64), (8, 8, 128), (8, 8, 64))  # of q, of k, values of a head
@@ -77,3 +79,23 @@ def plan_sizes(
     rest = [case for case in every if case not in first]
     rest.sort(key=lambda case: (not case.large, DTYPES.index(case.dtype), -case.m))
     return first * ("targets" in phases) + rest * ("rest" in phases)
+
+
+def choose_cases(cases: list[Any], expression: str) -> list[Any]:
+    """Choose the cases whose names in the file begin with a match of this expression.
+
+    Raises:
+        ValueError: none does, or the expression is not a regular one.
+    """
+    try:
+        chosen = [case for case in cases if re.match(expression, case.key)]
+    except re.error as error:
+        raise ValueError(
+            f"--cases must be a regular expression, got {expression!r}: {error}"
+        ) from error
+    if not chosen:
+        raise ValueError(
+            f"--cases must match how the name of a case begins, but {expression!r} matches none; "
+            f"the first is {cases[0].key!r}"
+        )
+    return chosen

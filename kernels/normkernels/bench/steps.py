@@ -35,6 +35,7 @@ from labkit.fused import fuse
 from labkit.model import ModelConfig
 from normkernels.bench.device import Device
 from normkernels.bench.measure import DeviceLost, recover, shorten
+from normkernels.bench.plan import choose_cases
 from normkernels.bench.providers import read_versions
 from normkernels.bench.results import Results, hash_sources
 
@@ -86,7 +87,7 @@ WIDE, USUAL, SMALL = (4096, 4, 4, 2048), (1024, 8, 8, 1024), (1024, 8, 1, 256)
 def plan_steps(dry: bool = False) -> list[StepCase]:
     """List the cases, the most informative first: compiled ones take minutes."""
     if dry:
-        return [StepCase(model, 32, 2, 2, 16, vocabulary=64) for model in NORMS]
+        return [StepCase(m, 32, 1, 1, 8, mode, 64) for m in NORMS for mode in MODES]
     worth = [(model, USUAL, "eager") for model in NORMS]
     worth += [(model, USUAL, "compile") for model in FOREMOST]
     worth += [(model, WIDE, mode) for mode in MODES for model in FOREMOST]
@@ -182,7 +183,10 @@ def make_step(model: nn.Module, ids: Tensor, state: dict, compiled: bool) -> tup
         logits = out if isinstance(out, Tensor) else out.logits
         return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), ids[:, 1:].flatten())
 
-    compute = torch.compile(compute_loss, dynamic=False) if compiled else compute_loss
+    backend = "aot_eager" if ids.device.type == "cpu" else "inductor"  # no C++ compiler needed
+    compute = compute_loss
+    if compiled:
+        compute = torch.compile(compute_loss, dynamic=False, backend=backend)
 
     def differentiate() -> Tensor:
         loss = compute()
@@ -285,11 +289,11 @@ def measure_steps(
 
 def time_steps(steps: dict[str, Call], device: Device, seed: str) -> dict[str, dict[str, float]]:
     """Time providers in turns; return a step's milliseconds: median, 20th and 80th percentile."""
-    turns = [*steps] * TURNS
+    turns = [*steps] * (1 if device.dry else TURNS)
     random.Random(seed).shuffle(turns)
     taken: dict[str, list[float]] = {name: [] for name in steps}
     for name in turns:
-        taken[name] += device.time_calls(steps[name], TURN)[1:]
+        taken[name] += device.time_calls(steps[name], 3 if device.dry else TURN)[1:]
     found = {}
     for name, seconds in taken.items():
         fifths = statistics.quantiles(seconds, n=5, method="inclusive")
@@ -322,7 +326,7 @@ def record_steps(options: argparse.Namespace, device: Device, measure: Any = mea
     rows, crashed = results.data["results"], results.data["crashed"]
     left = [
         case
-        for case in plan_steps(device.dry)
+        for case in choose_cases(plan_steps(device.dry), options.cases)
         if not all(f"{case.key} {name}" in rows for name in PROVIDERS)
     ]
     longest = {mode: 0.0 if device.dry else LONGEST[mode] for mode in LONGEST}
