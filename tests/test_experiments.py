@@ -352,6 +352,8 @@ def test_results_select_and_choose():
     assert results.where(lr=2, arm=["a", "b"]).by("arm")["b"].values("validation.loss") == [9.0]
     with pytest.raises(ValueError, match=r"no label \['depth'\]; choose from \['arm', 'lr'\]"):
         results.where(depth=1)
+    with pytest.raises(ValueError, match=r"no label \['depth'\]; choose from \['arm', 'lr'\]"):
+        results.measure_by("validation.loss", "arm", "depth")
     with pytest.raises(ValueError, match="must have the labels"):
         results.where(arm="c")
     with pytest.raises(ValueError, match=r"has no 'test\.loss'"):

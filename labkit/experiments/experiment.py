@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -121,16 +121,12 @@ class Results:
 
     def where(self, **labels: Any) -> "Results":
         """Return the rows with these labels; a list or tuple selects any of its values."""
+        self._refuse_unknown(labels)
         rows = self.rows
         for name, value in labels.items():
             wanted = value if isinstance(value, list | tuple) else (value,)
             rows = tuple(one for one in rows if name in one[0] and one[0][name] in wanted)
         if not rows:
-            known = {name for row, _ in self.rows for name in row}
-            if unknown := set(labels) - known:
-                raise ValueError(
-                    f"the runs have no label {sorted(unknown)}; choose from {sorted(known)}"
-                )
             raise ValueError(
                 f"at least one run must have the labels {labels}, but none has; choose other values"
             )
@@ -139,6 +135,7 @@ class Results:
 
     def by(self, label: str) -> dict[Any, "Results"]:
         """Split by the values of one label, in their original order."""
+        self._refuse_unknown([label])
         parts: dict[Any, list[tuple[dict[str, Any], Record]]] = {}
         for row, record in self.rows:
             parts.setdefault(row[label], []).append((row, record))
@@ -171,10 +168,13 @@ class Results:
         )
 
     def measure_by(
-        self, what: str | Callable[..., float], *labels: str, at: int | str | None = None
+        self,
+        what: str | Callable[..., float],
+        label: str,
+        *others: str,
+        at: int | str | None = None,
     ) -> dict[Any, Any]:
         """Measure each part separately; by "arm" and "lr": {arm: {rate: sample}}."""
-        label, *others = labels
         return {
             value: part.measure_by(what, *others, at=at) if others else part.measure(what, at=at)
             for value, part in self.by(label).items()
@@ -186,6 +186,13 @@ class Results:
         return self._make_sample(
             proportion(flags), lambda again, step: again.count(which, at=step), at
         )
+
+    def _refuse_unknown(self, labels: Iterable[str]) -> None:
+        known = {name for row, _ in self.rows for name in row}
+        if unknown := set(labels) - known:
+            raise ValueError(
+                f"the runs have no label {sorted(unknown)}; choose from {sorted(known)}"
+            )
 
     def again(self, **changes: Any) -> "Results":
         """Run again with some fields changed, each named by its last word: lr, steps, seed."""
