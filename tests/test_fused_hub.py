@@ -5,9 +5,11 @@ import os
 import pickle
 from typing import Any
 
+import normkernels
 import pytest
 import torch
 from convert_models import HEADS, SMALL, TOKENS, draw
+from normkernels import formulas
 from peers import distance, hf, peer
 from test_fused import calls, fused_twin
 from torch import nn
@@ -79,6 +81,32 @@ def test_bfloat16_is_as_near_to_float32_as_without_kernels(name):
     fused = [distance(a, b) for a, b in zip(train_step(narrow), exact, strict=True)]
     # Triton's interpreter truncates where a GPU rounds: up to twice the error.
     assert sum(fused) <= 2 * sum(plain)
+
+
+@every
+def test_in_bfloat16_norms_and_sums_round_as_the_model_does(name, monkeypatch):
+    """Formulas take the kernels' place, because the interpreter truncates where a GPU rounds."""
+    orders = {
+        (0.0, False): "rms_norm",
+        (0.0, True): "rms_norm_llama",
+        (1.0, False): "rms_norm_gemma",
+    }
+    for kernel in orders.values():
+        monkeypatch.setattr(normkernels, kernel, getattr(formulas, kernel))
+
+    def sum_norm(x, residual, weight, bias, eps, alpha, centred, *rounding):
+        *_, offset, round_first = rounding
+        h = x + residual
+        return getattr(formulas, orders[offset, round_first])(h, weight, eps), h
+
+    monkeypatch.setattr(normkernels.add_norm, "sum_norm", sum_norm)
+    monkeypatch.setattr(hub_attention, "accepts_tensors", lambda *given: False)
+    seen = calls(monkeypatch, "sum_norm", *orders.values())
+    model = build(name).bfloat16()
+    with torch.no_grad():
+        logits = fused_twin(model)(TOKENS, use_cache=False).logits
+        assert torch.equal(logits, model(TOKENS, use_cache=False).logits)
+    assert len(seen) == sum(type(one).__name__.endswith("RMSNorm") for one in model.modules())
 
 
 @every
