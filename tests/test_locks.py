@@ -360,6 +360,9 @@ def test_the_command_locks_lists_and_refuses(book, monkeypatch, capsys):
     arms = ["--arm", "pre", "--arm", "qk", "--rungs", "S"]
     assert cli.main(["claims", "lock", "08-new=0.5", *said, *arms, "--paired"]) == 0
     assert find_lock(book, "08-new").paired and not find_lock(book, "07-new").paired
+    assert cli.main(["claims", "lock", "08-new=0.5", *said]) == 2
+    assert "a new lock replaces the earlier one of '08-new'" in capsys.readouterr().err
+    assert find_lock(book, "08-new").arms == ("pre", "qk"), "it is still there"
     assert cli.main(["claims", "lock", "08-new=0.5", *said, *arms]) == 0
     assert find_lock(book, "08-new").paired, "on the ladder that is the default"
     assert cli.main(["claims", "lock", "08-new=0.5", *said, *arms, "--no-paired"]) == 0

@@ -68,6 +68,13 @@ def _make_lock(root: Path, name: str, p: float, given: Given, claims: Mapping[st
             f'give both: labkit claims lock {name}={p:g} --said "…" --criterion "> 0"'
         )
     arms, rungs = tuple(given.get("arms") or ()), tuple(given.get("rungs") or ())
+    earlier = find_lock(root, name)
+    if earlier is not None and earlier.arms and not arms:
+        raise ValueError(
+            f"a new lock replaces the earlier one of {name!r}, which is on the ladder, and so must "
+            "name arms and rungs, but got none; give --arm twice, --rungs and --n, or enter your "
+            "own forecast with --mine"
+        )
     if bool(arms) != bool(rungs):
         raise ValueError(
             f"a claim on the ladder must name both arms and rungs, but {name!r} has arms "
