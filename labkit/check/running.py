@@ -77,7 +77,9 @@ def _run_steps(
         weight = 0.1 if momentum is None else momentum
         if exam.subject.is_module and momentum is None:
             weight = 1.0 / (seen + step)  # torch's momentum=None: the average of all batches
-        exam.call(runner, case.x.clone().requires_grad_(), case)
+        y = exam.call(runner, case.x.clone().requires_grad_(), case)
+        if y.requires_grad:
+            y.sum().backward()  # under checkpointing this normalizes again
         expected = _hold_move(case, expected, runner.running(), weight)
 
 
