@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 import variants_rows
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from variants_common import affine, rms, wide
 
 from labkit import check, norms
@@ -234,6 +235,8 @@ def test_a_setting_that_cannot_be_raises():
             check.rms_norm(norms.rms_norm, eps=eps)
     with pytest.raises(ValueError, match="p must be finite and greater than 0"):
         check.partial_rms_norm(norms.partial_rms_norm, p=0)
+    with pytest.raises(ValueError, match="p must be a share of the channels, at most 1, got 2"):
+        check.partial_rms_norm(norms.partial_rms_norm, p=2)
 
 
 def test_a_parameter_that_was_not_tested_is_named():
@@ -282,6 +285,13 @@ class OldMemory(nn.BatchNorm1d):
         return y
 
 
+class Checkpointed(nn.BatchNorm1d):
+    """Runs its forward pass again in the backward pass, which moves the statistics again."""
+
+    def forward(self, input):
+        return checkpoint(super().forward, input, use_reentrant=False)
+
+
 def old_memory(x, running_mean=None, running_var=None, weight=None, bias=None, training=False,
                momentum=0.1, eps=1e-5):  # fmt: skip
     """The same norm as a function, without running statistics unless they are given."""
@@ -313,6 +323,9 @@ TRUE_CAUSES = {  # check, what is handed in, what must be said, what must not
     "a gain without a norm": (check.rms_norm, gain_alone, ["nothing is normalized"], ["eps is 1 "]),
     "statistics in bfloat16": (check.rms_norm, statistics_in_bfloat16,
                                ["the statistics are rounded to half precision"], ["d − 1"]),
+    "a second pass of checkpointing": (check.batch_norm, Checkpointed,
+                                       ["a forward pass that is done again moves them"],
+                                       ["momentum is"]),
     "old memory in training": (check.batch_norm, OldMemory,
                                ["the running statistics normalize in training"],
                                ["those of each sample", "x itself comes back"]),

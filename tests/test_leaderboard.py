@@ -115,6 +115,7 @@ def test_entries_are_recipes_norms_and_files():
         (["nope"], "unknown recipe 'nope'"),
         (["pre+nope"], "unknown norm 'nope'; did you mean 'none'.* a file with your norm"),
         (["dyt+rms"], "fixes 'dyt'"),
+        (["pre+"], r"a norm must follow the \+, as in pre\+rms, but .pre\+. has none"),
         (["pre+nowhere.py"], "which is no file"),
         (["pre", "pre-norm"], "'pre' occurs twice"),
     ],

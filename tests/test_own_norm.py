@@ -55,6 +55,7 @@ def test_a_name_comes_from_the_file_where_the_class_has_none(tmp_path):
         (CLASS.replace("test-n", "rms") + INIT, "'rms' is one of labkit's"),
         (CLASS.replace("test-n", "A B") + INIT, "a-z, 0-9 and -"),
         ("1 / 0\n", "raised ZeroDivisionError"),
+        (TEXT.replace("torch.ones(dim)", "torch.ones(dim + 1)"), "accept a tensor of shape"),
         ("from . import x\n", "imports '.' from its folder"),
     ],
 )  # fmt: skip

@@ -241,6 +241,8 @@ def _validate_setting(role: str, value: Any) -> float:
     if not 0.0 <= value < float("inf") or (role != "eps" and value == 0):
         least = "at least 0" if role == "eps" else "greater than 0"
         raise ValueError(f"{role} must be finite and {least}, got {value!r}")
+    if role == "p" and value > 1:
+        raise ValueError(f"p must be a share of the channels, at most 1, got {value!r}")
     return float(value)
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import torch
 from torch import nn
 
 from labkit.norms import NORMS
@@ -80,6 +81,7 @@ def _register_norm(text: str, stem: str, beside: Path | None = None) -> str:
         return known
     kind = _norm_in(_execute_source(text, f"own_norm_{digest}", stem), stem)
     name = f"{_name_of(kind, stem)}@{digest}"
+    _try_norm(kind, stem)
     NORMS[name] = kind
     _SOURCES[name] = text
     return name
@@ -161,6 +163,18 @@ def _norm_in(module: ModuleType, stem: str) -> type[nn.Module]:
             f"{kinds[0].__name__} has none; add one"
         )
     return kinds[0]
+
+
+def _try_norm(kind: type[nn.Module], stem: str) -> None:
+    try:
+        with torch.random.fork_rng(devices=[]):
+            getattr(kind, "on_last_axis", kind)(8)(torch.ones(2, 3, 8))
+    except Exception as error:
+        raise ValueError(
+            "a norm made for 8 features must accept a tensor of shape (2, 3, 8), but "
+            f"{kind.__name__} of {stem} raised {type(error).__name__}: {error}; "
+            "labkit.check.any_norm tests it law by law"
+        ) from error
 
 
 def _name_of(kind: type[nn.Module], stem: str) -> str:

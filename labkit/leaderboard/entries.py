@@ -36,7 +36,9 @@ def entry(text: str) -> Entry:
     """
     if text.strip() in ARMS:
         return Entry(text.strip(), ARMS[text.strip()])
-    first, _, norm = text.strip().partition("+")
+    first, plus, norm = text.strip().partition("+")
+    if plus and not norm:
+        raise ValueError(f"a norm must follow the +, as in pre+rms, but {text!r} has none")
     if first.endswith(".py"):
         first, norm = "pre", text.strip()
     base_recipe, name = recipe(first), ALIASES.get(first, first)

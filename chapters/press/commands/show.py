@@ -55,7 +55,9 @@ def show_recipe(named: str, norm: str, **sizes: Any) -> None:
     from labkit.placements.slots import AT
     from labkit.system.unknown import explain_unknown
 
-    name, _, other = named.partition("+")
+    name, plus, other = named.partition("+")
+    if plus and not other:
+        raise ValueError(f"a norm must follow the +, as in pre+rms, but {named!r} has none")
     built = [name] if name.startswith(AT) else []  # a block of one's own
     norm, recipes = other or norm, [*RECIPES, *ALIASES, *built]
     if name in recipes:
