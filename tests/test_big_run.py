@@ -96,6 +96,8 @@ def test_a_checkpoint_of_one_process_goes_on_in_two(tokens, tmp_path):
     whole = train(1, tokens, tmp_path / "one", steps=10)
     (tmp_path / "one/step-00000010").rename(tmp_path / "last")
     assert train(2, tokens, tmp_path / "one", steps=10) == pytest.approx(whole, rel=1e-5)
+    with pytest.raises(RuntimeError, match="--out must be a folder of the same model"):
+        train(1, tokens, tmp_path / "one", steps=10, recipe="post")
 
 
 # Recipes that hand tensors past a block's arguments, or touch weights before or after a step.

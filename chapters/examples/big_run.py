@@ -56,7 +56,10 @@ def read_settings() -> Namespace:
     parser.add_argument("--lr", type=float, default=3e-4, help="highest learning rate")
     for name, count in COUNTS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=count, help="count")
-    return parser.parse_args()
+    settings = parser.parse_args()
+    if not settings.tokens.is_file():
+        parser.error(f"--tokens must be a file, but there is no {settings.tokens}")
+    return settings
 
 
 @lru_cache(maxsize=2)
@@ -182,13 +185,19 @@ def train_model(settings: Namespace, device: torch.device) -> None:
     optimizer = make_optimizer(model, config)
 
     out.mkdir(parents=True, exist_ok=True)
-    found, done = sorted(out.glob("step-????????")), 0
+    found, done, kept_model = sorted(out.glob("step-????????")), 0, out / "model.txt"
+    if found and kept_model.is_file() and kept_model.read_text() != repr(described):
+        raise SystemExit(
+            f"--out must be a folder of the same model, but {out} holds checkpoints of "
+            f"{kept_model.read_text()}; name another folder"
+        )
     if found:
         done = int(found[-1].name.removeprefix("step-"))
         load_checkpoint(found[-1], model, optimizer)
     if dist.get_rank() == 0:  # later steps are taken again
         kept = (out / "log.jsonl").read_text().splitlines(keepends=True)[:done] if done else []
         (out / "log.jsonl").write_text("".join(kept))
+        kept_model.write_text(repr(described))
 
     for step in range(done, settings.steps):
         for group in optimizer.param_groups:
@@ -217,11 +226,12 @@ def train_model(settings: Namespace, device: torch.device) -> None:
 
 
 if __name__ == "__main__":
+    settings = read_settings()
     gpu = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpu else torch.device("cpu")
     if gpu:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if gpu else "gloo")
     world = dist.group.WORLD  # kept to the end: gloo may hang where its group is freed earlier
-    train_model(read_settings(), device)
+    train_model(settings, device)
     dist.destroy_process_group()
