@@ -78,11 +78,12 @@ def describe_norm(name: str, dim: int = 64, file: str = "") -> Description:
     """
     found = facts(name)
     options = [f"{key}={start}" for key, start in found.options.items() if key not in _TORCHS]
+    declared = not file or hasattr(found.module, "equation")
     learnable = {key: p.numel() for key, p in make_norm(name, dim).named_parameters()}
     return Description(
-        f"{name}: {found.source or 'the identity'}",
+        f"{name}: {found.source or ('your own norm' if file else 'the identity')}",
         (
-            ("equation", found.equation),
+            ("equation", found.equation if declared else "not declared"),
             ("options", ", ".join(options) or "none"),
             ("learnable", ", ".join(f"{key} ({n:,})" for key, n in learnable.items()) or "nothing"),
             ("in a model", f"labkit show RECIPE --norm {file or name}"),

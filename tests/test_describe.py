@@ -118,6 +118,7 @@ def test_show_takes_a_recipe_with_its_norm_as_the_leaderboard_writes_it(capsys):
     for wrong, why in (
         ("pre+norm-of-mine", "unknown norm 'norm-of-mine'"),
         ("rms+layer", "recipe 'rms'"),
+        ("pre+", "a norm must follow the +"),
     ):
         assert main(["show", wrong]) == 2
         assert why in capsys.readouterr().err
@@ -134,6 +135,9 @@ def test_show_takes_a_norm_of_ones_own_from_a_file(tmp_path, capsys):
         assert re.search(r"norm +mean-abs@[0-9a-f]+\n", capsys.readouterr().out)
     assert main(["show", f"pre+{tmp_path / 'other.py'}"]) == 2
     assert "is no file" in capsys.readouterr().err
+    file.write_text(re.sub("(equation|source) = ", "other = ", file.read_text()))
+    assert main(["show", str(file)]) == 0
+    assert re.search(r": your own norm\n +equation +not declared\n", capsys.readouterr().out)
 
 
 def test_the_tables_name_every_norm_recipe_and_symptom_with_its_fix():

@@ -325,6 +325,9 @@ def test_a_grid_names_the_field_it_does_not_know():
         Experiment(TINY, {"train.rate": [1]}).runs()
     with pytest.raises(ValueError, match="at least one value, but 'seed' has none"):
         Experiment(TINY, {"seed": []}).runs()
+    for value in ("pre", 0.1):
+        with pytest.raises(TypeError, match=f"must be a list of values, .*write .{value!r}."):
+            Experiment(TINY, {"model.recipe": value}).runs()
 
 
 def record(loss: float | None) -> Record:

@@ -64,6 +64,11 @@ class Experiment:
         choices = []
         for axis, values in self.axes.items():
             label = axis.rpartition(".")[2]
+            if isinstance(values, str) or not isinstance(values, Iterable):
+                raise TypeError(
+                    f"an axis must be a list of values, but {axis!r} has {values!r}; write "
+                    f"[{values!r}]"
+                )
             if not values:
                 raise ValueError(f"every axis needs at least one value, but {axis!r} has none")
             named = isinstance(values, Mapping)

@@ -4,6 +4,7 @@ strict   three seeds tune the learning rate, ten or twenty evaluate it, as in th
 look     one seed, five rates, few steps: it reveals a norm that fails, but gives no ranking
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -77,6 +78,8 @@ def _train_until_whole(list_lacking: Lister, store: Store, root: Path, engine: s
     try:
         while todo := list_lacking(cache(store.read_record)):
             distinct = {run.key(): run for run in todo}
+            said = "runs are not stored and train now; Ctrl-C stops, the same command continues"
+            print(f"labkit: {len(distinct)} {said}", file=sys.stderr)
             train_missing(distinct.values(), trainer)
     finally:
         trainer.close()

@@ -89,7 +89,12 @@ def publish_report(file: Path) -> str:
     Raises:
         ValueError: the file was not written by `make bench-kernels`.
     """
-    recorded = json.loads(file.read_text(encoding="utf-8"))
+    try:
+        recorded = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"a file of results must exist and be JSON, but {file} is not ({error})"
+        ) from error
     if recorded.get("schema") != 1 or not recorded.get("results"):
         raise ValueError(
             f"{file} must contain results of `make bench-kernels` with schema 1, got schema "

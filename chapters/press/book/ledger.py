@@ -141,7 +141,7 @@ def load_built(root: Path, size: str) -> dict[str, Any]:
     if not path.is_file():
         raise Red(
             f"the ledger needs executed chapters, but none has been executed with size {size} "
-            "yet; run `make book`"
+            f"yet; run `make book SIZE={size}`"
         )
     return load_ledger(path, f"remove it and run `labkit book build --size {size}`")
 

@@ -24,7 +24,7 @@ def rank_entries(
         bool, Option("--look", help="train 300 steps with one seed; gives no ranking")
     ] = False,
     only_list: Annotated[
-        bool, Option("--list", help="list the runs that are left to train")
+        bool, Option("--list", help="count the runs that are left to train")
     ] = False,
     as_json: Annotated[bool, Option("--json", help="print the standings as JSON")] = False,
     starter: Annotated[
@@ -95,6 +95,8 @@ def _write_starter(path: Path) -> None:
             f"a norm's file must end in .py, got {str(path)!r}; name it like this: --starter "
             "my_norm.py"
         )
+    if not path.parent.is_dir():
+        raise ValueError(f"--starter needs an existing folder, but there is no {path.parent}")
     if path.exists():
         raise ValueError(f"--starter must name a new file, but {path} exists; choose another name")
     path.write_text(Path(starter.__file__).read_text(encoding="utf-8"), encoding="utf-8")

@@ -141,8 +141,8 @@ def executed_notebooks(root: Path, size: str) -> dict[str, Path]:
     missing = [name for name, path in found.items() if not path.is_file()]
     if missing:
         raise Red(
-            f"the site needs executed chapters, but {', '.join(missing)} has not been executed at "
-            f"size {size} yet; run `make book`"
+            f"the site needs chapters executed at size {size}, but these are not: "
+            f"{', '.join(missing)}; run `make book SIZE={size}`"
         )
     return found
 
