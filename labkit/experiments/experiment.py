@@ -133,7 +133,7 @@ class Results:
             rows = tuple(one for one in rows if name in one[0] and one[0][name] in wanted)
         if not rows:
             raise ValueError(
-                f"at least one run must have the labels {labels}, but none has; choose other values"
+                f"at least one run must have the labels {labels}, but none has; choose from {self}"
             )
         # A ladder keeps the standard deviations pooled over all its arms.
         return replace(self, rows=rows, rerun=self._follow(lambda again: again.where(**labels)))
