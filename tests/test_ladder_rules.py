@@ -148,7 +148,7 @@ def test_what_is_no_recipe_and_what_scatters_otherwise_stand_alone():
 def test_devices_stand_on_the_card_where_they_differ():
     def place(arm, device):
         return [
-            (labels, replace(record, provenance={"device": device}))
+            (labels, replace(record, provenance=record.provenance | {"device": device}))
             for labels, record in FOUND
             if labels["arm"] == arm
         ]
@@ -161,6 +161,21 @@ def test_devices_stand_on_the_card_where_they_differ():
     with collect_claims() as made:
         Comparison({"S": lead}, lambda rung: ()).claim("10-x", "> 0", "It ends lower.")
     assert "n = 10, b2t on GPU, pre on cpu" in str(made[0])
+    measured = comparing.compare_measure(
+        mixed, "S", ("b2t", "pre"), lambda record: record.probes["test"]["loss"]
+    )
+    assert (measured.arms, measured.devices) == (("b2t", "pre"), ("GPU", "cpu"))
+    halves = zip(place("b2t", "GPU"), place("b2t", "cpu"), strict=True)
+    partly = [gpu if gpu[0]["seed"] % 2 else cpu for gpu, cpu in halves]
+    lead = comparing.compare_on(Results((*place("pre", "cpu"), *partly)), "S", "b2t")
+    assert lead.devices == ("GPU (5 runs) and cpu (5 runs)", "cpu")
+    one, other = (
+        Results(tuple(place(arm, device))).where(stage="final").measure("test.loss")
+        for arm, device in (("b2t", "GPU"), ("pre", "cpu"))
+    )
+    with collect_claims() as made:
+        one.improvement_over(other).claim("10-y", "> 0", "It ends lower.")
+    assert "Welch); trained on GPU and on cpu" in str(made[0])
 
 
 def test_a_strict_comparison_without_a_lock_is_judged_seed_by_seed():

@@ -140,7 +140,10 @@ def describe_samples(samples: Mapping[str, Any]) -> str:
     seeds = f"{len(one.one)} and {len(one.other)} seeds, unpaired, {_name_scatter(one)}"
     if one.paired:
         seeds = f"{len(one.pairs)} seeds, paired"
-    return "; ".join([seeds, *([f"tuning uncertainty {one.tuned:.4f}"] if one.tuned else [])])
+    tuned = [f"tuning uncertainty {one.tuned:.4f}"] if one.tuned else []
+    # A rung of the ladder names the devices itself.
+    on = [f"trained on {' and on '.join(one.devices)}"] if one.devices and not one.arms else []
+    return "; ".join([seeds, *tuned, *on])
 
 
 def describe_other_way(samples: Mapping[str, Any]) -> list[str]:

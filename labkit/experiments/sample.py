@@ -17,6 +17,7 @@ unmet requirements from the sample, rather than from its author.
 """
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -27,7 +28,7 @@ import torch
 
 from labkit.experiments.claims import Claimable, Evidence
 from labkit.statistics.criteria import Estimate, Interval
-from labkit.statistics.pooled import compare_samples
+from labkit.statistics.pooled import Difference, compare_samples
 from labkit.statistics.proportions import Proportion
 from labkit.statistics.seeds import Given, Seeds, correlate_ranks
 from labkit.training import Record
@@ -109,9 +110,7 @@ class Sample(Claimable):
 
     def improvement_over(self, other: "Sample") -> "Sample":
         """Return the mean of `other` minus this mean, without pairs (Welch 1947)."""
-        return _derive(
-            lambda one, two: compare_samples(one.list_values(), two.list_values()), self, other
-        )
+        return _derive(_compare, self, other)
 
     def improvement_by_seed(self, other: "Sample") -> "Sample":
         """Return the improvement over values of the same seeds, paired by seed.
@@ -230,15 +229,33 @@ def find_start(records: Iterable[Record]) -> str:
     return min(starts).isoformat(timespec="seconds") if starts else ""
 
 
+def name_devices(*samples: Iterable[Record]) -> tuple[str, ...]:
+    """Name the devices of each sample's runs; nothing if all have the same share of each."""
+    counts = [Counter(str(run.provenance.get("device", "")) for run in of) for of in samples]
+    shares = [{name: n / of.total() for name, n in of.items()} for of in counts]
+    if all(share == shares[0] for share in shares):
+        return ()
+    return tuple(
+        " and ".join(
+            f"{name} ({n} runs)" if len(of) > 1 else name for name, n in sorted(of.items())
+        )
+        for of in counts
+    )
+
+
 def _subtract(one: Sample, two: Sample) -> Estimate:
     if isinstance(one.estimate, Proportion) and isinstance(two.estimate, Proportion):
         return one.estimate - two.estimate
     return _join(operator.sub, one, two)
 
 
+def _compare(one: Sample, two: Sample, pairs: Sequence[float] = ()) -> Difference:
+    devices = name_devices(one.records, two.records)
+    return compare_samples(one.list_values(), two.list_values(), pairs=pairs, devices=devices)
+
+
 def _compare_by_seed(one: Sample, two: Sample) -> Estimate:
-    pairs = _join(operator.sub, two, one).values
-    return compare_samples(one.list_values(), two.list_values(), pairs=pairs).pair()
+    return _compare(one, two, _join(operator.sub, two, one).values).pair()
 
 
 def _join(operate: Callable[..., float], *samples: Sample) -> Seeds:

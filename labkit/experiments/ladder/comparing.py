@@ -37,7 +37,7 @@ from labkit.experiments.ladder.rungs import (
     find_size,
 )
 from labkit.experiments.locks import find_lock
-from labkit.experiments.sample import find_start
+from labkit.experiments.sample import find_start, name_devices
 from labkit.statistics.pooled import Difference, Scatter, compare_samples
 from labkit.system.root import project_root
 from labkit.training import Record
@@ -158,17 +158,12 @@ def compare_on(found: Results, rung: str, arm: str, over: str = "pre") -> Differ
         looked=runs.find_start(),
         arms=(arm, over),
         pairs=[of[over][seed] - loss for seed, loss in of[arm].items() if seed in of[over]],
-        devices=_name_devices(runs, arm, over),
+        devices=name_devices(*(_list_reports(runs, name) for name in (arm, over))),
     )
 
 
-def _name_devices(runs: Results, *arms: str) -> tuple[str, ...]:
-    """Name the devices of each arm's report; nothing where they are the same."""
-    found: dict[str, set[str]] = {arm: set() for arm in arms}
-    for labels, record in runs.where(stage="final"):
-        found[labels["arm"]].add(str(record.provenance.get("device", "")))
-    named = tuple(" and ".join(sorted(of)) for of in found.values())
-    return named if len(set(named)) > 1 else ()
+def _list_reports(runs: Results, arm: str) -> list[Record]:
+    return [record for _, record in runs.where(arm=arm, stage="final")]
 
 
 def compare_measure(
@@ -178,7 +173,8 @@ def compare_measure(
     runs = {name: found.where(arm=name, rung=rung, stage="final") for name in methods}
     one, other = (runs[name].measure(of) for name in methods)
     since = find_start((*one.records, *other.records))
-    return compare_samples(one.values, other.values, since=since)
+    devices = name_devices(one.records, other.records)
+    return compare_samples(one.values, other.values, since=since, arms=methods, devices=devices)
 
 
 def _is_apart(arm: str, scatter: Scatter) -> bool:
