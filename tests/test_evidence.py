@@ -106,6 +106,12 @@ def test_a_limit_that_did_not_survive_is_said_to_be_open():
     assert len(read_lines(["01-law"], ["01-out", "09-x"])) == 1
 
 
+def test_a_limit_whose_preregistered_runs_are_missing_is_not_called_open():
+    waits = find("waits", 1.0, 1.1, 0.9) | {"lock": {"waits": ["5 of 20 seeds evaluated on S"]}}
+    table = advise(["01-law"], ["01-waits"], claims=CLAIMS | {"01-waits": waits})
+    assert "our run, runs incomplete | small models | But: A = B + 1. (01-waits)" in str(table)
+
+
 def test_a_row_without_evidence_is_named_and_is_no_row():
     table = advise(["01-out"], ["01-law"])
     assert table.rows == {} and "no evidence is left: now this." in str(table)

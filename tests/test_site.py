@@ -292,6 +292,10 @@ def test_the_scoreboard_leads_with_how_many_claims_held_by_when_they_were_writte
     ):
         assert row in table
     assert "because preregistered runs are missing: 1." in page
+    later = [Forecast(f"later-{i % 2}", 0.5, "authors", "2026-01-01") for i in range(3)]
+    known = [Forecast("wait", 0.5, "authors", "2026-01-01")]
+    forecast = build_scoreboard({"claims": claims}, {ONE: "One"}, forecasts=[*later, *known])
+    assert "are missing: 1, and 2 that no chapter states yet (see the forecasts)." in forecast
     assert page.index(table) < page.index("22 measured claims (")
     assert "runs incomplete:" not in page
 
@@ -333,7 +337,8 @@ def test_what_is_contradicted_is_listed_in_words_and_forecasts_are_compared_with
     page = build_scoreboard({"claims": claims}, {ONE: "One"}, forecasts=forecasts)
     listed = page[page.index("## Contradicted here") : page.index("## By chapter")]
     assert "<li>It grows.<br>It shrinks. " in listed and "It stays." not in listed
-    assert "1 of 2 entered for papers held (Brier score 0.41) and 1 of 1 forecast by" in page
+    told = page.index("1 of 2 entered for papers held (Brier score 0.41) and 1 of 1 forecast by")
+    assert told > page.index("## Forecasts"), "the page begins with the count by word"
 
 
 def test_recorded_claims_say_when_and_where():

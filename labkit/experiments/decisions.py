@@ -23,7 +23,7 @@ from typing import Any
 from labkit.experiments import ladder, regime
 from labkit.experiments.card_html import find_sentence
 from labkit.experiments.papers import published
-from labkit.statistics.recorded import Claims, find_survivors
+from labkit.statistics.recorded import Claims, find_survivors, is_waiting
 from labkit.system.root import project_root
 
 HEADS = ("when", "choose", "grade", "scale", "evidence")
@@ -38,7 +38,7 @@ Rows = dict[tuple[str, str], list[Cited]]  # the lines of a table, by situation 
 class Line:
     """One line of a row: support for the advice, or a limit of it."""
 
-    grade: str  # law, report, our run, or a run that is not settled
+    grade: str  # law, report, our run, or a run that is incomplete or not settled
     scale: str
     says: str
     source: str
@@ -125,7 +125,8 @@ def decisions(advice: Rows, claims: Claims) -> Decisions:
         if refuted or not settled:
             said = str(claim["statement"])  # the result, which may contradict the claim
         link = f"{claim['chapter']}.ipynb#claim-{named}"
-        run = "our run" if settled else "our run, not settled"
+        short = "runs incomplete" if is_waiting(claim) else "not settled"
+        run = "our run" if settled else f"our run, {short}"
         grade, scale = ("law", "any size") if law else (run, _scale_of(claim))
         return Line(grade, scale, said, named, link, limits)
 

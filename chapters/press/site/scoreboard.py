@@ -55,8 +55,8 @@ BY_WORD = """## Preregistered or not
 
 A preregistered claim could have failed: it was written down before its runs began. A claim that was
 not preregistered was written down by someone who could know the result, and such claims hold more
-often. Of the measured claims that have a verdict, these hold, with the exact 95 % interval of their
-share:"""
+often. Of the measured claims that have a verdict, these hold at one size or more, with the exact
+95 % interval of their share:"""
 ONE_MARGIN = """## The same, at one margin
 
 How close is *the same*? The claims below were written down with different margins. This table
@@ -84,13 +84,15 @@ def format_words(claims: Mapping[str, Json]) -> list[str]:
     return [BY_WORD, format_table(heads, rows, numbers=True)] if rows else []
 
 
-def summarize_claims(claims: Mapping[str, Json]) -> str:
+def summarize_claims(claims: Mapping[str, Json], forecasts: Iterable[Forecast] = ()) -> str:
     """Count the verdicts of the findings and what survives the correction for many tests."""
     every = {name: claim for name, claim in claims.items() if claim["sort"] == "finding"}
     findings = {name: claim for name, claim in every.items() if claim["verdict"] != "waits"}
     laws = [claim for claim in claims.values() if claim["sort"] == "law"]
     kept = sum(claim["verdict"] == "holds" for claim in laws)
     weak = sum(bool(c.get("weak")) for c in findings.values())
+    unstated = {one.id for one in forecasts if one.id not in claims and not one.verdict}
+    more = f", and {len(unstated)} that no chapter states yet (see the forecasts)" * bool(unstated)
     by_chapter = compute_p_values(claims)
     tested = sum(map(len, by_chapter.values()))
     found = [claim["verdict"] for claim in findings.values()]
@@ -98,7 +100,7 @@ def summarize_claims(claims: Mapping[str, Json]) -> str:
     return (
         f"{format_count(len(findings), 'measured claim')} ({', '.join(counted)}) and "
         f"{format_count(len(laws), 'exact claim')}, of which {kept} hold. "
-        f"Not counted, because preregistered runs are missing: {len(every) - len(findings)}. "
+        f"Not counted, because preregistered runs are missing: {len(every) - len(findings)}{more}. "
         f"Weak, because leaving out one run changes the verdict: {weak}. "
         "When many claims are tested at once, some hold by chance. "
         f"{format_count(tested, 'measured claim')} can be tested, two-sided: values over seeds "
@@ -171,10 +173,8 @@ def build_scoreboard(
         "[What a claim is](claims.md) explains how verdicts are decided.",
         *format_words(claims),
         "## All verdicts" if claims else "",
-        summarize_claims(claims) if claims else "No chapter has stated a claim yet.",
+        summarize_claims(claims, forecasts) if claims else "No chapter has stated a claim yet.",
     ]
-    if told := compare_with_a_coin(forecasts):
-        parts.insert(2, told)
     if claims:
         parts += list_contradicted(claims, titles)
         parts += [wrap_html(draw_filter(titles)), "## By chapter",
@@ -261,7 +261,7 @@ def format_forecasts(forecasts: Sequence[Forecast]) -> list[str]:
          ", ".join(f"{low:g}–{high:g}: {held} of {n}" for low, high, n, held in one.bins))
         for one in score_forecasts(public)
     ]  # fmt: skip
-    parts = [FORECASTS, format_table(heads, rows)]
+    parts = [FORECASTS, compare_with_a_coin(public), format_table(heads, rows)]
     if scores:
         of = ("by", "about", "claims", "forecasts", "Brier", "held, by p")
         named = [(by, {"ranking": "a ranking", "law-like": "an effect"}.get(sort, sort), *rest)
