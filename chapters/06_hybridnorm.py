@@ -728,7 +728,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-The embeddings do grow: after training they enter with an RMS near 1 or above. In this preliminary evaluation HybridNorm's loss is still lower than Pre-Norm's, so its improvement does not seem to need the fixed multiplier.
+The embeddings do grow: after training they enter with an RMS near 1 or above. HybridNorm's loss is still lower than Pre-Norm's, so its improvement does not seem to need the fixed multiplier.
 
 But if the embeddings can grow, the single steps agree with the published ones even less: judging by the means, the norm on the stream accounts for the whole improvement. So the fixed multiplier does not explain why our table and the paper's disagree.
 [How we know](06_hybridnorm.ipynb#how-we-know) lists other differences, and our factor $\sqrt d$ is one more: with it, a step of Adam moves the embeddings $\sqrt d$ times as far. We tested none of them with embeddings that grow.
@@ -792,7 +792,7 @@ ladder.improvement(climbed, "hybrid, xavier", "pre, xavier").claim(
 
 # %% [markdown]
 r"""
-In preliminary evaluations, HybridNorm's loss is higher than Pre-Norm's from Xavier's weights, and from depth-scaled ones, where the interval only just excludes zero. In the paper's Table 3 the improvement's sign changes with the initialization:
+HybridNorm's loss is higher than Pre-Norm's from Xavier's weights and, in a preliminary evaluation, from depth-scaled ones, where the interval only just excludes zero. In the paper's Table 3 the improvement's sign changes with the initialization:
 
 | perplexity on C4 in Table 3 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) | Normal | Depth-Scaled | Megatron |
 | --- | --: | --: | --: |
@@ -1165,10 +1165,10 @@ r"""
 - With large embeddings, in our small models, the norms inside attention lower the loss: QKV-Pre reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to that. HybridNorm's loss is lower than Pre-Norm's at size M, and at size S the interval contains zero. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
 - With embeddings that a fixed multiplier keeps small, the norm on the stream accounts for a part of the improvement: it undoes a part of the increase in loss that such embeddings cause. We trained only size S with them. The runs do not settle how much each step contributes. With larger embeddings there is less to undo.
   <!-- 06-small-embeddings-cost-pre-norm 06-a-norm-on-the-stream-saves-small-tokens -->
-- Embeddings that are drawn small and can grow do grow. In a preliminary evaluation at size S HybridNorm's loss is still lower than Pre-Norm's. It is also lower than HybridNorm's own loss with large embeddings, so the way in which embeddings enter is a part of the recipe. We tried one RMS.
+- Embeddings that are drawn small and can grow do grow. At size S HybridNorm's loss is still lower than Pre-Norm's. It is also lower than HybridNorm's own loss with large embeddings, so the way in which embeddings enter is a part of the recipe. We tried one RMS.
   <!-- 06-hybrid-ahead-where-tokens-grow 06-star-ahead-where-tokens-grow 06-hybrid-gains-where-tokens-grow -->
 - **Why?** We think that a norm on the stream enlarges a small token before later outputs drown it. But HybridNorm\* keeps less of the token than HybridNorm does, and we did not find its loss to be higher, so this may not be the whole reason. <!-- derived -->
-- **Would HybridNorm be better in another setting?** Not from every initialization. From Xavier's weights, in a preliminary evaluation at size S, its loss is higher than Pre-Norm's, and in the paper's Table 3 the sign changes with the initialization. <!-- 06-hybrid-behind-from-xavier 06-depth-scaled-lead -->
+- **Would HybridNorm be better in another setting?** Not from every initialization. From Xavier's weights, at size S, its loss is higher than Pre-Norm's, and in the paper's Table 3 the sign changes with the initialization. <!-- 06-hybrid-behind-from-xavier 06-depth-scaled-lead -->
 - Nor is HybridNorm better at every depth. With embeddings of RMS 1 and width 32 we detect no improvement at twelve blocks. At 24 blocks, trained on only 5.4 characters per parameter, the losses of both HybridNorm and HybridNorm\* are higher than Pre-Norm's ([appendix E](E_hybridnorm.ipynb#table-5-depth)). <!-- 06-each-at-its-own -->
 - One learning rate for all favours the recipes that it suits. Ask of every ranking: from which initialization,
   with which embeddings, at which learning rates, and with how many runs per row? <!-- derived -->

@@ -369,7 +369,7 @@ r"""
 Triton can interpret a kernel on the CPU. In this interpreter we count each load and store. The next table counts the activations (inputs, outputs and their gradients) read and written
 per entry of the input, but not parameters, statistics or partial sums. `add_rms_norm` first adds a branch to the stream and also writes the sum. `dynamic_tanh` is chapter 07's DyT, and `ngpt_update` is the step by which chapter 08's nGPT updates its stream. The predictions count the tensors that must be read and written.
 
-On long rows our kernels read some values twice. In the backward pass, a float32 row of more than 8,192 values does not fit on the chip together with the gradients, so both inputs are read twice, and 5 values are moved instead of 3. In the forward pass, both norms keep a quarter of a row of 65,536 values on the chip and read the rest twice. RMSNorm keeps all of a row of 16,384. Our LayerNorm keeps only half of it, because on an H200 that was faster than keeping all of it.
+On long rows our kernels read some values twice. In the backward pass, a float32 row of more than 8,192 values does not fit on the chip together with the gradients, so both inputs are read twice, and 5 values are moved instead of 3. In the forward pass, both norms keep a quarter of a row of 65,536 values on the chip and read the rest twice. RMSNorm keeps all of a row of 16,384, and our LayerNorm half of it.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -625,7 +625,7 @@ lab.train_live(Experiment(tried, {"seed": [0]}))
 r"""
 ### Times on a GPU
 
-On an H100 we timed our kernels (`make bench-kernels`) on tensors of 64 MiB and more, in CUDA graphs that were started (*replayed*) many times. Four other implementations ran in the same process: PyTorch's own norms, such as `F.rms_norm` (*torch* in the next figure), the formula fused by PyTorch's
+On an H100 we timed our kernels (`make bench-kernels`) on tensors of 64 MiB and more with rows of 1,024 to 8,192 values, in CUDA graphs that were started (*replayed*) many times. Four other implementations ran in the same process: PyTorch's own norms, such as `F.rms_norm` (*torch* in the next figure), the formula fused by PyTorch's
 compiler (`torch.compile`; *compile*), the formula in steps (*eager*), and Liger-Kernel's Triton kernels.
 
 If the bytes determine the time, a fused norm takes as long as a kernel that moves the same number of bytes and only flips every bit (*copy* in the figure). Speeds are in per cent of that kernel's speed, and can be slightly above 100. Of our eleven kernels (*normkernels*), the figure shows three: RMSNorm, LayerNorm, and RMSNorm with the sum before it.
@@ -730,7 +730,7 @@ take_ratio(max(compiled.values())).claim(
     "09-the-compiler-is-as-fast-forward",
     "< 1.15",
     "On an H100, the forward passes of our RMSNorm, LayerNorm and RMSNorm with a sum are hardly faster than those of PyTorch's compiler.",
-    found="In the forward pass on an H100, the kernels of PyTorch's compiler take {least:.2f} to {mean:.2f} times as long as ours for RMSNorm, LayerNorm and RMSNorm with a sum. Over all eleven timed kernels, they take {lowest:.2f} to {highest:.2f} times as long.",
+    found="In the forward pass on an H100, the kernels of PyTorch's compiler take {least:.2f} to {mean:.2f} times as long as ours for RMSNorm, LayerNorm and RMSNorm with a sum. Over all timed kernels, they take {lowest:.2f} to {highest:.2f} times as long.",
     source="what the kernel libraries QuACK and Liger publish, where good forward passes lie close together; times recorded on an H100 (data/bench)",
     beside={"least": min(compiled.values())[0], "lowest": min(others), "highest": max(others)},
 )
@@ -742,7 +742,7 @@ rivals = {
 take_ratio(min(rivals.values())).claim(
     "09-backward-our-kernels-are-ahead",
     "> 1",
-    "On an H100, with large bfloat16 tensors and in CUDA graphs, the backward passes of our norms are faster than those of PyTorch, its compiler and Liger's Triton kernels.",
+    "On an H100, with large bfloat16 tensors, rows of up to 8,192 values and CUDA graphs, the backward passes of our norms are faster than those of PyTorch, its compiler and Liger's Triton kernels.",
     found="In the backward pass on an H100, the fastest of PyTorch, its compiler and Liger takes {mean:.2f} to {most:.2f} times as long as our kernels for RMSNorm, LayerNorm and RMSNorm with a sum.",
     source="the walk over all rows; times recorded on an H100 (data/bench)",
     beside={"most": max(rivals.values())[0]},
@@ -770,7 +770,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-With our kernels, the compiler's and Liger's, the host takes longer than the GPU. Host times are rough.
+With our kernels, the compiler's and Liger's, the host takes longer than the GPU. Host times are rough, and ours are those of an older version of the kernels, whose calls did more in Python.
 
 The README of another library, QuACK ([Dao-AILab, 2025](https://github.com/Dao-AILab/quack)), and pull requests of
 Liger-Kernel, the project of [Hsu et al. (2024)](https://arxiv.org/abs/2410.10989), publish rates or times for an H100. The pull requests also give shares of $3.35$ TB/s. Do the bytes that we count, divided by the published times, give these shares? (Some kernels are written in the language CuTe, not Triton.)
@@ -926,7 +926,7 @@ plots.table(estimated)
 
 # %% [markdown]
 r"""
-We timed whole training steps with forward pass, backward pass and AdamW, in bfloat16 (`make bench-kernels BENCH=--steps`). *As shipped* is the plain model with the unfused norms of `transformers` or labkit. In the columns *nn.RMSNorm* (PyTorch), *ours* (normkernels), *Liger* and *QuACK*, norms of the named library replace the model's. In *ours, by fuse*, labkit's `fuse` also fuses the sums and the *rotations* of rotary position embeddings (RoPE). In rows marked *compile*, `torch.compile` compiles the model with its loss. Rows marked *eager* are uncompiled.
+We timed whole training steps with forward pass, backward pass and AdamW, in bfloat16 (`make bench-kernels BENCH=--steps`). *As shipped* is the plain model with the unfused norms of `transformers` or labkit. In the columns *nn.RMSNorm* (PyTorch), *ours* (normkernels), *Liger* and *QuACK*, norms of the named library replace the model's. In *ours, by fuse*, labkit's `fuse` also fuses the sums and the *rotations* of rotary position embeddings (RoPE). In rows marked *compile*, `torch.compile` compiles the model with its loss. Rows marked *eager* are uncompiled. We compiled Llama, Gemma 2 and Qwen 3 at width 1,024, and Llama at 4,096.
 
 A dash marks a variant that was not timed because one of its first losses differed by more than 2 per cent from the uncompiled plain model's. (The loss is so small that 2 per cent was too strict.) The table shows the median in milliseconds, the 20th and 80th percentiles in brackets, and the range of peak memory:
 """
@@ -993,9 +993,9 @@ computed(proportion([ratio > 1 for ratio in opaque]), unit="pairs of model and l
     "09-norm-kernels-save-nothing-under-compile",
     "> 0.5",
     "On an H200, at width 1,024, a library's norm kernels usually make a compiled training step longer.",
-    found="On an H200, a compiled training step with a library's norm kernels takes {least:.2f} to {most:.2f} times as long as a compiled step with the norms as shipped. It takes longer in {k} of {n} pairs of model and library.",
+    found="On an H200, a compiled training step with a library's norm kernels takes {least:.2f} to {most:.2f} times as long as a compiled step with the norms as shipped. It takes longer in {k} of {n} pairs of model and library ({models} models).",
     source="whole training steps, recorded on an H200 (data/bench/steps.json)",
-    beside={"least": min(opaque), "most": max(opaque)},
+    beside={"least": min(opaque), "most": max(opaque), "models": len(compiled_steps)},
 )
 # %%
 wide = [
@@ -1029,12 +1029,12 @@ take_ratio([part - share for part in (saved, low, high)], turns).claim(
 r"""
 Four conclusions follow:
 
-- **At width 1,024, the host sets the pace of eager steps in all models but labkit's Gemma 2.** Llama's eager step takes far longer than the GPU needs by our estimate, which leaves out the loss and the optimizer. We infer that the GPU waits while Python starts kernels one by one. Then it matters more how quickly Python starts a kernel than how fast the kernel runs. PyTorch's `nn.RMSNorm` has a slow kernel that is quick to start, and gives the shortest eager step in these models, or nearly the shortest.
+- **At width 1,024, the host seems to set the pace of eager steps in all models but labkit's Gemma 2.** Llama's eager step takes far longer than the GPU needs by our estimate, which leaves out the loss and the optimizer; for the other models we have no estimate. We infer that the GPU waits while Python starts kernels one by one. Then it matters more how quickly Python starts a kernel than how fast the kernel runs. PyTorch's `nn.RMSNorm` has a slow kernel that is quick to start, and gives the shortest eager step in these models, or nearly the shortest. It starts one kernel where the unfused norm starts several, and saves a larger share of the step than at width 4,096.
 - **Where the GPU sets the pace, fused kernels pay off.** At width 4,096, and in labkit's Gemma 2, each library's norms shorten the eager step, by about the same amount. With `fuse`, where we timed it, the step is shorter still. So it pays to fuse more than the norm.
 - **At width 1,024, compiling Llama saves more than all its norms cost by our estimate.** The compiler also fuses sums, rotations, activations and the loss, so it starts fewer kernels and keeps fewer tensors.
 - **A compiler cannot look into a library's kernel.** It cannot fuse other operations into the kernel, and each call still costs time on the host. That is why `fuse` leaves the norms of a compiled model as they are: with `fuse`, the compiled step is the plain model's.
 
-So compile first. We measured at two widths on one GPU, and did not time decoding.
+So at width 1,024, compile first. At 4,096, Llama's compiled step and its eager step with our norms take nearly the same time, and its step with `fuse` was not timed. We measured at two widths on one GPU, and did not time decoding.
 
 ## What the sources say, and what we measured
 
@@ -1301,7 +1301,7 @@ r"""
 - **What does a norm cost?** A large norm takes at least the time of moving its bytes (measured on one H100). The time of a small norm depends little on its bytes (measured only on a CPU). The arithmetic of a norm is almost free. <!-- 09-a-norm-moves-two-and-three-values 09-a-small-norm-costs-its-call 09-a-fused-norm-takes-as-long-as-copying -->
 - **A quarter, or half a per cent?** By our estimate, unfused norms, with operations started one by one, take more than a quarter of the time of decoding one sequence, and norms in one kernel take a few per cent. To take half a per cent of that time, each norm would have to run in less time than a kernel takes to start. In training, unfused norms take an estimated eighth of the time in an 8B model, and more than a quarter in a model of width 1,024. <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent -->
 - **Why do the numbers differ?** The share depends on the program: on its trips to memory and the number of its kernels. If there are many rows, LayerNorm in one kernel moves as many bytes as RMSNorm, provided that the kernel keeps as much of a row on the chip. <!-- 09-eager-moves-nine-times-the-bytes 09-two-passes-cost-no-traffic -->
-- **What does a norm kernel save?** In a training step, it saves at most the share of the time that the norms take. It saves neither the host's time for all other operations nor the time of the sums, rotations and activations, which a compiler fuses as well. On one H200, at width 1,024, compiling the plain model saved more than any library of norm kernels. <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile 09-compiling-saves-more-than-free-norms -->
+- **What does a norm kernel save?** In a training step, it saves at most the time that the norms take, on the GPU and on the host. It saves neither the host's time for all other operations nor the time of the sums, rotations and activations, which a compiler fuses as well. On one H200, at width 1,024, compiling the plain model saved more than any library of norm kernels. <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile 09-compiling-saves-more-than-free-norms -->
 - The hard part of the backward pass is the gain's gradient, which is a sum across rows and costs registers. <!-- derived -->
 - At our size, we detected no improvement of the loss with twice as many norms. Here, Pre-Norm trained at a high learning rate at which the model without norms diverged. <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->
 
@@ -1310,7 +1310,7 @@ r"""
 - **Forward.** Read $x$, write $y$: 4 bytes per value in bfloat16, with the statistics in float32.
 - **Backward of RMSNorm.** $\nabla_x = \big(u - \hat x\,\mathrm{mean}(u\hat x)\big)/r$ with $u = g\odot\nabla_y$, and $\nabla_g$ is the sum of $\nabla_y\odot\hat x$ over all rows.
 - **Law.** A kernel takes at least the largest of bytes over bandwidth, operations over peak, and the minimum that every kernel takes.
-- **Use.** Compile the model first. Replace norms with fused kernels where you cannot compile, and time the whole step before and after.
+- **Use.** Try `torch.compile` first. Replace norms with fused kernels where you cannot compile, and time the whole step before and after.
 
 | you see | cause | try |
 | --- | --- | --- |

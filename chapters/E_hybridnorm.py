@@ -23,7 +23,7 @@ each table and figure at our size?
 | Tables 1 and 2, benchmarks | out of range; whether an improvement exceeds two standard errors of counting depends on the correlation of the two models' answers | [Tables 1 and 2](E_hybridnorm.ipynb#tables-1-and-2-averages-over-eight-benchmarks) |
 | Figures 1, 7 and 8, loss throughout training | at size S HybridNorm and HybridNorm\* have a higher training loss than Pre-Norm for most of the training; in its last tenth little of the difference is left | [Figures 1, 7 and 8](E_hybridnorm.ipynb#figures-1-7-and-8-loss-throughout-training) |
 | Table 2 and Figure 3, experts | a small mixture at size S: the runs are incomplete, and nothing is decided | [experts](E_hybridnorm.ipynb#a-mixture-of-experts) |
-| Table 3, initialization | in the paper, the sign of HybridNorm's improvement over Pre-Norm changes with the initialization; here, at size S with embeddings of RMS 1, no initialization gives a detectable improvement, and Normal gives HybridNorm a higher loss (as do, in preliminary evaluations, Xavier's and, only just, Depth-Scaled); for other embeddings see [chapter 06](06_hybridnorm.ipynb#small-embeddings-that-can-grow) | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
+| Table 3, initialization | in the paper, the sign of HybridNorm's improvement over Pre-Norm changes with the initialization; here, at size S with embeddings of RMS 1, no initialization gives a detectable improvement, and Normal and Xavier's give HybridNorm a higher loss (as does, in a preliminary evaluation and only just, Depth-Scaled); for other embeddings see [chapter 06](06_hybridnorm.ipynb#small-embeddings-that-can-grow) | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
 | Table 4, sixteen placements | at size S, the order of the rows correlates with that of the published perplexities on C4, perhaps by chance; HybridNorm, which is QKV-Post, has a lower loss than KC-, QKC- and QKVC-Post, is not distinguishable from KV- and QK-Post, and has a higher loss than QKV-Pre, Pre-QKV-Pre and Pre-QK-Pre | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
 | QK-Post, which diverges in the paper | HybridNorm without the norm on values; out of range: in the paper it may have diverged at any of 95,367 steps, and in our 3,200 it never does | [QK-Post](E_hybridnorm.ipynb#qk-post-the-row-without-a-number) |
 | Figure 4, other first blocks | HybridNorm\* is not distinguishable from HybridNorm, nor, in preliminary evaluations, are an embedding norm and another first block | [first blocks](E_hybridnorm.ipynb#figure-4-the-first-block), [appendix C](C_zoo.ipynb#first-blocks) |
@@ -118,7 +118,7 @@ def count_characters(rung, arm="pre"):
 def describe_ours(*rungs, arm="pre"):
     """Say in words how large our models are and what they read."""
     each = ("{:,} parameters, {:.1f} characters for each".format(*count_characters(rung, arm)) for rung in rungs)  # fmt: skip
-    return "; ".join(each) + "; tuned rates"
+    return "; ".join(each) + ("" if "," in arm else "; embeddings of RMS 1") + "; tuned rates"
 
 
 # %%
@@ -365,6 +365,8 @@ print(f"QKVC-Post's test loss on the GPU minus that on the CPU: {changed} nats (
 
 # %% [markdown]
 r"""
+We have not repeated KC- and QKC-Post on a CPU, nor any run of size M on another device.
+
 The paper's abstract and introduction also say that HybridNorm is better than Post-Norm and than Mix-LN. The third of the next cards tests the conclusion from the second group.
 """
 
@@ -742,7 +744,7 @@ Much of the difference from Pre-Norm therefore appears only at the higher rate: 
 
 Post-Norm's difference from Pre-Norm depends on how its rate is chosen. It is larger at the lower rate that our first rule for tuning gave (printed above). That rule used a rate at which one seed of three never gets below the unigram baseline (letter frequencies). After that evaluation we changed the rule for all methods, so that such rates are left out. At Pre-Norm's tuned rate the paper's result is reproduced in part: one of Post-Norm's three tuning seeds stays at the unigram baseline, and the losses of the two others are far higher than Pre-Norm's. None diverges.
 
-Our runs do not show why the signs for HybridNorm and HybridNorm\* differ from the paper's. Width, text per parameter and the choice of learning rates differ. The paper also starts Pre-Norm from Normal weights, and it draws small embeddings. With such embeddings, in a preliminary evaluation at size S, HybridNorm has a lower loss than Pre-Norm ([chapter 06](06_hybridnorm.ipynb#small-embeddings-that-can-grow)).
+Our runs do not show why the signs for HybridNorm and HybridNorm\* differ from the paper's. Width, text per parameter and the choice of learning rates differ. The paper also starts Pre-Norm from Normal weights, and it draws small embeddings. With such embeddings, at size S, HybridNorm has a lower loss than Pre-Norm ([chapter 06](06_hybridnorm.ipynb#small-embeddings-that-can-grow)).
 
 ## A mixture of experts
 
