@@ -75,6 +75,10 @@ def test_a_model_that_cannot_be_built_is_noted_and_the_next_is_measured(few, tmp
     assert steps.record_steps(options, Device(dry=True), measure) == 0
     rows = json.loads(file.read_text())["results"]
     assert {row["status"] for row in rows.values()} == {"absent", "ok"}
+    options = build_parser().parse_args(["--steps", "--cases", "labkit", "--out", f"{file}.1"])
+    assert steps.record_steps(options, Device(dry=True), measure) == 0
+    chosen = json.loads((tmp_path / "steps.json.1").read_text())["results"]
+    assert {row["status"] for row in chosen.values()} == {"ok"}
 
 
 def test_rows_survive_a_kill_and_the_same_command_measures_the_rest(few, tmp_path, monkeypatch):
