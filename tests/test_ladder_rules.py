@@ -27,6 +27,7 @@ from labkit.experiments.ladder.rates import (
     name_rate,
 )
 from labkit.experiments.ladder.reading import pool_losses, read_losses
+from labkit.experiments.sample import computed
 from labkit.statistics.pooled import pool_scatter
 from labkit.training import Record
 
@@ -176,6 +177,7 @@ def test_devices_stand_on_the_card_where_they_differ():
     with collect_claims() as made:
         one.improvement_over(other).claim("10-y", "> 0", "It ends lower.")
     assert "Welch); trained on GPU and on cpu" in str(made[0])
+    assert not computed([1.0, 1.1]).improvement_over(other).estimate.devices, "of no run"
 
 
 def test_a_strict_comparison_without_a_lock_is_judged_seed_by_seed():

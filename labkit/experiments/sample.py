@@ -230,10 +230,10 @@ def find_start(records: Iterable[Record]) -> str:
 
 
 def name_devices(*samples: Iterable[Record]) -> tuple[str, ...]:
-    """Name the devices of each sample's runs; nothing if all have the same share of each."""
+    """Name the devices of each sample's runs; nothing where they agree or a sample has no run."""
     counts = [Counter(str(run.provenance.get("device", "")) for run in of) for of in samples]
     shares = [{name: n / of.total() for name, n in of.items()} for of in counts]
-    if all(share == shares[0] for share in shares):
+    if not all(counts) or all(share == shares[0] for share in shares):
         return ()
     return tuple(
         " and ".join(
