@@ -181,7 +181,7 @@ def test_accept_refuses_misuse(book, capsys, words, rule):
 def test_check_without_a_build_says_to_build(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(make_book(tmp_path, c01_one=chapter_text("01_one")))
     assert cli.main(["book", "check", "claims"]) == 1
-    assert "run `make book`" in capsys.readouterr().err
+    assert "run `make book SIZE=book`" in capsys.readouterr().err
 
 
 def test_a_build_with_nothing_to_run_still_holds_claims_against_the_ledger(accepted, capsys):

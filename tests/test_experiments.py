@@ -348,6 +348,7 @@ def test_results_select_and_choose():
     assert results.where(arm="a").best("lr") == 2
     assert results.where(arm="b").best("lr") == 2, "a diverged run loses"
     assert list(results.by("arm")) == ["a", "b"]
+    assert Results(()).by("arm") == {}, "as a ladder without records is read"
     assert results.by("lr")[2].values("validation.loss") == [0.4, 9.0], "in their order"
     assert results.where(lr=[1]).values("validation.loss") == [0.5, None]
     at_two = results.where(lr=2).measure_by("validation.loss", "lr", "arm")[2]

@@ -16,11 +16,12 @@ CLAIMS = json.loads((ROOT / "data" / "ledger" / "book.json").read_text(encoding=
 
 
 def list_comparisons() -> dict[tuple[str, str, str], dict]:
-    """List the ledger's comparisons of two arms on a rung, each once."""
+    """List the ledger's comparisons of two arms' test losses on a rung, each once."""
     found = {}
     for claim in CLAIMS.values():
         for rung, kept in (claim["rungs"] or {}).items():
-            if len(arms := kept.get("arms", ())) == 2:
+            # Another measure than the loss is compared without the tuning runs' dates.
+            if len(arms := kept.get("arms", ())) == 2 and "looked" in kept:
                 found[(rung, *arms)] = kept
     return found
 

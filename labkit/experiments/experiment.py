@@ -194,7 +194,7 @@ class Results:
 
     def _refuse_unknown(self, labels: Iterable[str]) -> None:
         known = {name for row, _ in self.rows for name in row}
-        if unknown := set(labels) - known:
+        if self.rows and (unknown := set(labels) - known):
             raise ValueError(
                 f"the runs have no label {sorted(unknown)}; choose from {sorted(known)}"
             )
