@@ -27,6 +27,14 @@ class Entry:
     arm: Arm
 
 
+def split_entry(text: str) -> tuple[str, str]:
+    """Split RECIPE+NORM; the norm is "" if there is no +. ValueError if nothing follows the +."""
+    first, plus, norm = text.partition("+")
+    if plus and not norm:
+        raise ValueError(f"a norm must follow the +, as in pre+rms, but {text!r} has none")
+    return first, norm
+
+
 def entry(text: str) -> Entry:
     """Parse RECIPE, RECIPE+NORM, or a norm's file.
 
@@ -36,9 +44,7 @@ def entry(text: str) -> Entry:
     """
     if text.strip() in ARMS:
         return Entry(text.strip(), ARMS[text.strip()])
-    first, plus, norm = text.strip().partition("+")
-    if plus and not norm:
-        raise ValueError(f"a norm must follow the +, as in pre+rms, but {text!r} has none")
+    first, norm = split_entry(text.strip())
     if first.endswith(".py"):
         first, norm = "pre", text.strip()
     base_recipe, name = recipe(first), ALIASES.get(first, first)

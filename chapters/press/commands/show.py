@@ -49,15 +49,14 @@ def show_recipe(named: str, norm: str, **sizes: Any) -> None:
     """Print a recipe or a norm, named as the leaderboard does: pre+layer, pre+my_norm.py."""
     from labkit.describe import describe_norm, describe_recipe  # needs torch
     from labkit.experiments.own import own_norm
+    from labkit.leaderboard.entries import split_entry
     from labkit.model import ModelConfig
     from labkit.norms import NORMS
     from labkit.placements import ALIASES, RECIPES
     from labkit.placements.slots import AT
     from labkit.system.unknown import explain_unknown
 
-    name, plus, other = named.partition("+")
-    if plus and not other:
-        raise ValueError(f"a norm must follow the +, as in pre+rms, but {named!r} has none")
+    name, other = split_entry(named)
     built = [name] if name.startswith(AT) else []  # a block of one's own
     norm, recipes = other or norm, [*RECIPES, *ALIASES, *built]
     if name in recipes:
