@@ -1232,7 +1232,7 @@ occur, because the mean square may fall anywhere between two numbers of the form
 
 - **What the mean does.** The mean is a token's component along one direction out of $d$. LayerNorm deletes this component. RMSNorm keeps it, and is invariant only to the token's length. <!-- 03-layer-is-rms-of-projection 03-only-recentring-is-lost -->
 - **When a norm may skip the subtraction.** Under Pre-Norm, no function is lost: the weights can do the subtraction beforehand.
-  Training did not miss it, either: the means of ordinary tokens are small, and at size S, the only one at which we trained both, the two losses are equal within our margin. (RMSNorm's is a little higher, seed by seed, as the opened card shows.)
+  Training did not miss it, either: the means of ordinary tokens are small, and at size S, the only one at which we trained both, the two losses are equal within our margin. (If runs with the same seed are compared in pairs, RMSNorm's loss is a little higher on average, as the opened card shows.)
   <!-- 03-pre-layer-becomes-pre-rms 03-token-mean-is-small-rms 03-rms-equals-layer-on-text -->
 - **When the subtraction is missed.** At size S, the only one that we tried, RMSNorm needs a larger learning rate if an offset makes tokens consist mostly of their mean, and its loss is still higher.
   Its first blocks remove most of the mean at a low learning rate, and hardly any of it at a high one. The rest of the stream outgrows the mean, but not because of the offset. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->

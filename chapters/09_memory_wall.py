@@ -625,7 +625,7 @@ lab.train_live(Experiment(tried, {"seed": [0]}))
 r"""
 ### Times on a GPU
 
-On an H100 we timed our kernels (`make bench-kernels`) on tensors of 64 MiB and more with rows of 1,024 to 8,192 values, in CUDA graphs that were started (*replayed*) many times. Four other implementations ran in the same process: PyTorch's own norms, such as `F.rms_norm` (*torch* in the next figure), the formula fused by PyTorch's
+On an H100 we timed our kernels (`make bench-kernels`) on tensors of 64 MiB and more, with rows of 1,024 to 8,192 values (128 in the kernel for QK-Norm), in CUDA graphs that were started (*replayed*) many times. Four other implementations ran in the same process: PyTorch's own norms, such as `F.rms_norm` (*torch* in the next figure), the formula fused by PyTorch's
 compiler (`torch.compile`; *compile*), the formula in steps (*eager*), and Liger-Kernel's Triton kernels.
 
 If the bytes determine the time, a fused norm takes as long as a kernel that moves the same number of bytes and only flips every bit (*copy* in the figure). Speeds are in per cent of that kernel's speed, and can be slightly above 100. Of our eleven kernels (*normkernels*), the figure shows three: RMSNorm, LayerNorm, and RMSNorm with the sum before it.
@@ -750,7 +750,7 @@ take_ratio(min(rivals.values())).claim(
 
 # %% [markdown]
 r"""
-In the forward pass our times agree with the counted bytes. PyTorch's own norms take longer. The formula in steps that we timed here moves even more bytes than Llama's, because it casts its input twice and multiplies by the gain in float32. All times are for bfloat16 tensors on one GPU, with the compiler in its default mode.
+In the forward pass, PyTorch's own norms take longer than ours. The formula in steps that we timed here moves even more bytes than Llama's, because it casts its input twice and multiplies by the gain in float32. All times are for bfloat16 tensors on one GPU, with the compiler in its default mode.
 
 Without a CUDA graph the *host*, Python on the CPU, must start every kernel. If that takes longer than the kernel runs, the GPU waits. The next table shows times per call (often of several kernels):
 """
@@ -770,7 +770,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-With our kernels, the compiler's and Liger's, the host takes longer than the GPU. Host times are rough, and ours are those of an older version of the kernels, whose calls did more in Python.
+With our kernels, the compiler's and Liger's, the host takes longer than the GPU. Host times are rough. All times of our kernels are those of an older version, whose calls did more work in Python.
 
 The README of another library, QuACK ([Dao-AILab, 2025](https://github.com/Dao-AILab/quack)), and pull requests of
 Liger-Kernel, the project of [Hsu et al. (2024)](https://arxiv.org/abs/2410.10989), publish rates or times for an H100. The pull requests also give shares of $3.35$ TB/s. Do the bytes that we count, divided by the published times, give these shares? (Some kernels are written in the language CuTe, not Triton.)
@@ -926,7 +926,7 @@ plots.table(estimated)
 
 # %% [markdown]
 r"""
-We timed whole training steps with forward pass, backward pass and AdamW, in bfloat16 (`make bench-kernels BENCH=--steps`). *As shipped* is the plain model with the unfused norms of `transformers` or labkit. In the columns *nn.RMSNorm* (PyTorch), *ours* (normkernels), *Liger* and *QuACK*, norms of the named library replace the model's. In *ours, by fuse*, labkit's `fuse` also fuses the sums and the *rotations* of rotary position embeddings (RoPE). In rows marked *compile*, `torch.compile` compiles the model with its loss. Rows marked *eager* are uncompiled. We compiled Llama, Gemma 2 and Qwen 3 at width 1,024, and Llama at 4,096.
+We timed whole training steps with forward pass, backward pass and AdamW, in bfloat16 (`make bench-kernels BENCH=--steps`). *As shipped* is the plain model with the unfused norms of `transformers` or labkit. In the columns *nn.RMSNorm* (PyTorch), *ours* (normkernels), *Liger* and *QuACK*, norms of the named library replace the model's. In *ours, by fuse*, labkit's `fuse` also fuses the sums and the *rotations* of rotary position embeddings (RoPE). In rows marked *compile*, `torch.compile` compiles the model with its loss. Rows marked *eager* are uncompiled. We compiled Llama, Gemma 2 and Qwen 3 of `transformers` at width 1,024, and Llama also at 4,096.
 
 A dash marks a variant that was not timed because one of its first losses differed by more than 2 per cent from the uncompiled plain model's. (The loss is so small that 2 per cent was too strict.) The table shows the median in milliseconds, the 20th and 80th percentiles in brackets, and the range of peak memory:
 """
@@ -959,7 +959,7 @@ tabulate(llamas)
 
 # %% [markdown]
 r"""
-The next table shows the other models: Qwen3, Gemma 2 and OLMo 2 of `transformers`, and labkit's *pre*, *pre-qk-pre* (with norms on queries and keys) and Gemma 2:
+The next table shows the other models: Qwen 3, Gemma 2 and OLMo 2 of `transformers`, and labkit's *pre*, *pre-qk-pre* (with norms on queries and keys) and Gemma 2:
 """
 
 # %% tags=["hide-output"]
@@ -1301,7 +1301,7 @@ r"""
 - **What does a norm cost?** A large norm takes at least the time of moving its bytes (measured on one H100). The time of a small norm depends little on its bytes (measured only on a CPU). The arithmetic of a norm is almost free. <!-- 09-a-norm-moves-two-and-three-values 09-a-small-norm-costs-its-call 09-a-fused-norm-takes-as-long-as-copying -->
 - **A quarter, or half a per cent?** By our estimate, unfused norms, with operations started one by one, take more than a quarter of the time of decoding one sequence, and norms in one kernel take a few per cent. To take half a per cent of that time, each norm would have to run in less time than a kernel takes to start. In training, unfused norms take an estimated eighth of the time in an 8B model, and more than a quarter in a model of width 1,024. <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent -->
 - **Why do the numbers differ?** The share depends on the program: on its trips to memory and the number of its kernels. If there are many rows, LayerNorm in one kernel moves as many bytes as RMSNorm, provided that the kernel keeps as much of a row on the chip. <!-- 09-eager-moves-nine-times-the-bytes 09-two-passes-cost-no-traffic -->
-- **What does a norm kernel save?** In a training step, it saves at most the time that the norms take, on the GPU and on the host. It saves neither the host's time for all other operations nor the time of the sums, rotations and activations, which a compiler fuses as well. On one H200, at width 1,024, compiling the plain model saved more than any library of norm kernels. <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile 09-compiling-saves-more-than-free-norms -->
+- **What does a norm kernel save?** In a training step, a kernel for the norm alone saves at most the time that the norms take, on the GPU and on the host. It saves neither the host's time for all other operations nor the time of the sums, rotations and activations, which a compiler fuses as well. On one H200, at width 1,024, compiling the plain model saved more than any library of norm kernels. <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile 09-compiling-saves-more-than-free-norms -->
 - The hard part of the backward pass is the gain's gradient, which is a sum across rows and costs registers. <!-- derived -->
 - At our size, we detected no improvement of the loss with twice as many norms. Here, Pre-Norm trained at a high learning rate at which the model without norms diverged. <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->
 

@@ -569,7 +569,7 @@ In the table, every pair that is distinguishable at S has the same order at M. W
 ### One thing changed: depth, decay, text
 
 A larger size changes the width, the window and the number of steps together. Variants of size S change one thing each: **D** has twelve blocks instead of six and **D24** has 24, **W** has weight decay of 0.1
-on matrices, and **C** reads program code instead of speeches. Before the runs, we wrote down forecasts for these variants, each with a probability (see the [scoreboard](scoreboard.md)). The cards below are this chapter's forecasts for which the runs exist. Large models start with small embeddings that can grow, and use weight decay. The forecasts for such embeddings, for weight decay at size M and for both together wait for their runs.
+on matrices, and **C** reads program code instead of speeches. Before the runs, we wrote down forecasts for these variants, each with a probability (see the [scoreboard](scoreboard.md)). The cards below are this chapter's forecasts for which the runs exist. Large models usually start with small embeddings that can grow, and use weight decay. For this chapter's forecasts about such embeddings, about weight decay at size M and about both together, the runs are incomplete.
 """
 
 # %%
@@ -638,7 +638,7 @@ exact(max(one.norm_share for one in cost.values())).claim(
 
 # %% [markdown]
 r"""
-Few operations still take time, because a norm moves many bytes. For a shorter step, try `torch.compile` before a library of norms: in three models of width 1,024 it saved more ([chapter 09](09_memory_wall.ipynb#a-whole-model)). <!-- 09-compiling-beats-norm-kernels -->
+Norms still take time, because they move many bytes. To shorten a training step, try `torch.compile` before a library of norms: in three models of width 1,024, compiling saved more ([chapter 09](09_memory_wall.ipynb#a-whole-model)). <!-- 09-compiling-beats-norm-kernels -->
 
 ### What a wrong rate costs
 
@@ -703,7 +703,7 @@ computed(lowered, unit="pairs").over_rates(lacks).claim(
 r"""
 So in these runs, the main benefit of norms inside attention is **a wider range of learning rates**. Nobody tunes the learning rate of a large run ten times.
 
-There are two limits. *The range of rates*: nearly all of QK-Norm's advantage comes from the highest learning rate, as the caption shows, so over a narrower range the result may differ. Without that rate, fewer recipes differ from Pre-Norm more in their sensitivity than in their loss (the card counts them). *The recipe*: Hybrid\* and nGPT have norms on queries and keys, too, but their
+There are two limits. *The range of rates*: nearly all of QK-Norm's advantage comes from the highest learning rate, as the caption shows, so over a narrower range the result may differ. *The recipe*: Hybrid\* and nGPT have norms on queries and keys, too, but their
 sensitivity is higher than Pre-Norm's.
 
 ### A rate that transfers
@@ -837,7 +837,7 @@ where the curve is flat, it matters little that a learning rate was tuned on ano
 
 Each row of the next table gives advice for a situation that we chose, and lists the evidence in three
 grades. A **law** holds at any size. A **report** describes runs far larger than ours. **Our run** is a finding of this book, listed with its scale. It supports advice only if it survives Holm's
-correction in its chapter. Evidence that limits the advice begins with *But*; if it does not survive the correction, it is marked *not settled*, and *runs incomplete* if preregistered runs are still missing.
+correction in its chapter. Evidence that limits the advice begins with *But*. It is marked *not settled* if it does not survive the correction, and *runs incomplete* if preregistered runs are still missing.
 """
 
 # %%
