@@ -129,7 +129,35 @@ def test_pre_norm_adds_and_normalizes_in_one_kernel(monkeypatch):
     assert seen == ["rms_norm"] + ["qk_norm_rope", "sum_norm", "sum_norm"] * 2
 
 
-@pytest.mark.parametrize("name", ["pre", "post", "qk", "ngpt"])
+@pytest.mark.parametrize(
+    "name, norm, expected",
+    [
+        ("sandwich", "rms", ["rms_norm", *["rms_norm_add_norm"] * 4]),
+        # Only the last sum is read by a norm, the model's final one.
+        ("output", "rms-gemma", [*["rms_norm_add"] * 3, "rms_norm_add_norm"]),
+        ("sandwich", "layer", ["layer_norm", *["layer_norm", "sum_norm"] * 4]),
+    ],
+)
+def test_the_norm_of_a_sublayers_output_is_computed_with_the_sum(name, norm, expected, monkeypatch):
+    model = small(name, norm)
+    fuse(model)
+    norms_ = ("rms_norm", "rms_norm_gemma", "layer_norm", "sum_norm")
+    seen = calls(monkeypatch, *norms_, "rms_norm_add", "rms_norm_add_norm")
+    model(tokens())
+    assert seen == expected
+
+
+def test_norms_of_two_kinds_around_a_sum_are_two_kernels(monkeypatch):
+    model = small("sandwich")
+    for block in model.blocks:
+        block.attention.norm_out.eps = 0.5
+    twin = fused_twin(model)
+    seen = calls(monkeypatch, "rms_norm_add", "rms_norm_add_norm")
+    assert_same([model(t := tokens())], [twin(t)])
+    assert seen == ["rms_norm_add", "rms_norm_add_norm"] * 2
+
+
+@pytest.mark.parametrize("name", ["pre", "post", "qk", "ngpt", "sandwich"])
 def test_hooks_see_and_change_what_they_did_without_kernels(name):
     model = small(name)
     twin = fused_twin(model)
@@ -181,14 +209,15 @@ def test_queries_and_keys_keep_norms_of_their_own():
         assert_fused_is_same(model)
 
 
-@pytest.mark.parametrize("name", ["pre", "post", "deepnorm", "ngpt", "hybrid"])
+@pytest.mark.parametrize("name", ["pre", "post", "deepnorm", "ngpt", "hybrid", "sandwich"])
 def test_inference_mode_and_autocast_give_what_formulas_give(name, monkeypatch):
     model = small(name, "layer" if name == "deepnorm" else "rms")
     twin = fused_twin(model)
     t = tokens()
     with torch.inference_mode():
         assert_same([model(t)], [twin(t)])
-    sums = {"deepnorm": "deep_norm", "ngpt": "ngpt_update"}.get(name, "sum_norm")
+    named = {"deepnorm": "deep_norm", "ngpt": "ngpt_update", "sandwich": "rms_norm_add_norm"}
+    sums = named.get(name, "sum_norm")
     seen = calls(monkeypatch, sums)
     with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
         assert_same([model(t).float()], [twin(t).float()], 0.05)

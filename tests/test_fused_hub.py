@@ -91,7 +91,8 @@ def test_in_bfloat16_norms_and_sums_round_as_the_model_does(name, monkeypatch):
         (0.0, True): "rms_norm_llama",
         (1.0, False): "rms_norm_gemma",
     }
-    for kernel in orders.values():
+    both = {"rms_norm_add": 1, "rms_norm_add_norm": 2}  # how many norms each computes
+    for kernel in (*orders.values(), *both):
         monkeypatch.setattr(normkernels, kernel, getattr(formulas, kernel))
 
     def sum_norm(x, residual, weight, bias, eps, alpha, centred, *rounding):
@@ -101,12 +102,13 @@ def test_in_bfloat16_norms_and_sums_round_as_the_model_does(name, monkeypatch):
 
     monkeypatch.setattr(normkernels.add_norm, "sum_norm", sum_norm)
     monkeypatch.setattr(hub_attention, "accepts_tensors", lambda *given: False)
-    seen = calls(monkeypatch, "sum_norm", *orders.values())
+    seen = calls(monkeypatch, "sum_norm", *orders.values(), *both)
     model = build(name).bfloat16()
     with torch.no_grad():
         logits = fused_twin(model)(TOKENS, use_cache=False).logits
         assert torch.equal(logits, model(TOKENS, use_cache=False).logits)
-    assert len(seen) == sum(type(one).__name__.endswith("RMSNorm") for one in model.modules())
+    norms = sum(type(one).__name__.endswith("RMSNorm") for one in model.modules())
+    assert sum(both.get(kernel, 1) for kernel in seen) == norms
 
 
 @every
@@ -124,20 +126,27 @@ def test_a_model_whose_norms_were_converted_is_fused_alike(name):
     [
         ("llama", PRE),
         ("qwen3", PRE),
-        ("gemma2", ["rms_norm_gemma", "qk_norm_rope", *["rms_norm_gemma", "sum_norm"] * 2] * 2),
-        ("olmo2", ["rms_norm", "rms_norm", "qk_norm_rope", "rms_norm", "rms_norm"] * 2),
+        # Only the first block begins with a norm of its own.
+        (
+            "gemma2",
+            ["rms_norm_gemma", *["qk_norm_rope", "rms_norm_add_norm", "rms_norm_add_norm"] * 2],
+        ),
+        (
+            "olmo2",
+            [
+                *["rms_norm", "rms_norm", "qk_norm_rope", "rms_norm_add", "rms_norm_add"],
+                *["rms_norm", "rms_norm", "qk_norm_rope", "rms_norm_add", "rms_norm_add_norm"],
+            ],
+        ),
     ],
 )
 def test_kernels_take_the_place_of_rotations_and_of_sums_with_norms(name, expected, monkeypatch):
     model = build(name)
     fuse(model)
     norms = ("rms_norm", "rms_norm_llama", "rms_norm_gemma")
-    seen = calls(monkeypatch, *norms, "sum_norm", "qk_norm_rope")
+    sums = ("sum_norm", "rms_norm_add", "rms_norm_add_norm")
+    seen = calls(monkeypatch, *norms, *sums, "qk_norm_rope")
     train_step(model)
-    if name == "gemma2":  # only the first block begins with a norm of its own
-        expected = [*expected[:6], *expected[7:]]
-    if name == "olmo2":
-        expected = [*expected, "rms_norm"]
     assert seen == expected
 
 

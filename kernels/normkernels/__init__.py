@@ -11,6 +11,7 @@ from normkernels.dynamic_erf import dynamic_erf
 from normkernels.dynamic_tanh import dynamic_tanh
 from normkernels.layer_norm import layer_norm
 from normkernels.ngpt_update import ngpt_update
+from normkernels.norm_add import rms_norm_add, rms_norm_add_norm
 from normkernels.qk_norm_rope import qk_norm_rope
 from normkernels.rms_norm import rms_norm, rms_norm_gemma, rms_norm_llama
 from normkernels.unit_rows import unit_rows_
@@ -25,6 +26,8 @@ __all__ = [
     "ngpt_update",
     "qk_norm_rope",
     "rms_norm",
+    "rms_norm_add",
+    "rms_norm_add_norm",
     "rms_norm_gemma",
     "rms_norm_llama",
     "unit_rows_",

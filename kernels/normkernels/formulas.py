@@ -61,11 +61,43 @@ def add_rms_norm(
 ) -> tuple[Tensor, Tensor]:
     """Round the sum to the wider dtype, then normalize it; return both."""
     h = x + residual
+    return _normalize(h, weight, eps, offset, round_first).to(x.dtype), h
+
+
+def rms_norm_add(
+    x: Tensor,
+    residual: Tensor,
+    weight: Tensor | None = None,
+    eps: float = 1e-6,
+    offset: float = 0.0,
+    round_first: bool = False,
+) -> Tensor:
+    """Round the norm of x to its dtype, then add it to the residual."""
+    return residual + _normalize(x, weight, eps, offset, round_first).to(x.dtype)
+
+
+def rms_norm_add_norm(
+    x: Tensor,
+    residual: Tensor,
+    weight: Tensor | None = None,
+    next_weight: Tensor | None = None,
+    eps: float = 1e-6,
+    offset: float = 0.0,
+    round_first: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Round the norm of x to its dtype, add it to the residual, and normalize the sum."""
+    h = rms_norm_add(x, residual, weight, eps, offset, round_first)
+    return _normalize(h, next_weight, eps, offset, round_first).to(h.dtype), h
+
+
+def _normalize(
+    x: Tensor, weight: Tensor | None, eps: float, offset: float, round_first: bool
+) -> Tensor:
+    """Compute RMSNorm in one of its rounding orders, before the last rounding."""
     if round_first:
-        y = standardize(h, eps).to(h.dtype)
-        return (y if weight is None else weight * y).to(x.dtype), h
-    gain = None if weight is None else offset + widen(weight)
-    return apply_affine(standardize(h, eps), gain).to(x.dtype), h
+        y = standardize(x, eps).to(x.dtype)
+        return y if weight is None else weight * y
+    return apply_affine(standardize(x, eps), None if weight is None else offset + widen(weight))
 
 
 def add_layer_norm(

@@ -55,18 +55,18 @@ def _forward(
     rstd = tl.rsqrt(squares / N + eps)
     # Four bytes a row, which save the backward pass a sum over it.
     tl.store(rstd_ptr + rows, rstd, mask=rows < M)
-    y = _gained(x * rstd, x_ptr, weight_ptr, columns, N, OFFSET, ROUND)
+    y = apply_gain(x * rstd, x_ptr, weight_ptr, columns, N, OFFSET, ROUND)
     tl.store(y_ptr + rows * N + columns, y, mask=here)
     for start in range(BLOCK, N, BLOCK):
         there = (rows < M) & within(start + columns, N, BLOCK)
         more = tl.load(x_ptr + rows * x_stride + start + columns, mask=there, other=0)
         standard = more.to(tl.float32) * rstd
-        y = _gained(standard, x_ptr, weight_ptr, start + columns, N, OFFSET, ROUND)
+        y = apply_gain(standard, x_ptr, weight_ptr, start + columns, N, OFFSET, ROUND)
         tl.store(y_ptr + rows * N + start + columns, y, mask=there)
 
 
 @triton.jit
-def _gained(standard, x_ptr, weight_ptr, columns, N, OFFSET: tl.constexpr, ROUND: tl.constexpr):
+def apply_gain(standard, x_ptr, weight_ptr, columns, N, OFFSET: tl.constexpr, ROUND: tl.constexpr):
     """Multiply by the gain in float32; Llama's order first rounds to x's dtype."""
     if ROUND:
         standard = standard.to(x_ptr.dtype.element_ty).to(tl.float32)

@@ -94,7 +94,7 @@ def _has_use(module: nn.Module) -> bool:
     if isinstance(module, Transformer):
         return module.space is SPHERE
     if isinstance(module, steps._Adding):
-        return module.follower is not None
+        return module.has_kernel()
     return not getattr(module, "cross", False)
 
 

@@ -2,9 +2,10 @@
 
     Llama, Qwen 3       x + A(N(x)),  then  x + F(M(x))
     Gemma 2, Gemma 3    x + N'(A(N(x))),  then  x + M'(F(M(x)))
+    OLMo 2              x + N'(A(x)),  then  x + M'(F(x))
 
-The first sum is computed with M, the second with the N of the next block, or with the model's final
-norm. OLMo 2's blocks, x + N(A(x)), have no norm that reads a sum, and stay as they are.
+A sum is computed with N' or M' and with the norm that reads it: the first one with M, the second
+with the N of the next block, or with the model's final norm.
 """
 
 from typing import Any
@@ -16,7 +17,7 @@ from labkit.fused.sums import add
 
 
 class Block(nn.Module):
-    """Common base of both kinds of block."""
+    """Common base of all kinds of block."""
 
     follower: tuple[nn.Module, str] | None = None  # the owner of the norm that comes next, its name
     input_layernorm: Any
@@ -29,9 +30,9 @@ class Block(nn.Module):
         x = self.input_layernorm(x)
         return self.self_attn(hidden_states=x, attention_mask=attention_mask, **kwargs)[0]
 
-    def end(self, stream: Tensor, write: Tensor) -> Tensor:
+    def end(self, stream: Tensor, write: Tensor, inner: nn.Module | None = None) -> Tensor:
         """Return the stream for the next block."""
-        return add(stream, write, self.follower and getattr(*self.follower))
+        return add(stream, write, self.follower and getattr(*self.follower), inner)
 
 
 class PreNormBlock(Block):
@@ -56,17 +57,35 @@ class SandwichNormBlock(Block):
         """Pass the stream through both sublayers."""
         if args or torch.compiler.is_compiling():
             return super().forward(hidden_states, *args, **kwargs)
-        write = self.post_attention_layernorm(self.attend(hidden_states, **kwargs))
-        stream = add(hidden_states, write, self.pre_feedforward_layernorm)
+        write, after = self.attend(hidden_states, **kwargs), self.post_attention_layernorm
+        stream = add(hidden_states, write, self.pre_feedforward_layernorm, after)
         write = self.mlp(self.pre_feedforward_layernorm(stream))
-        return self.end(stream, self.post_feedforward_layernorm(write))
+        return self.end(stream, write, self.post_feedforward_layernorm)
+
+
+class OutputNormBlock(Block):
+    """x + N'(A(x)), then x + M'(F(x))."""
+
+    post_feedforward_layernorm: Any
+
+    def forward(self, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
+        """Pass the stream through both sublayers."""
+        if args or torch.compiler.is_compiling():
+            return super().forward(hidden_states, *args, **kwargs)
+        write = self.self_attn(hidden_states=hidden_states, **kwargs)[0]
+        stream = add(hidden_states, write, None, self.post_attention_layernorm)
+        return self.end(stream, self.mlp(stream), self.post_feedforward_layernorm)
 
 
 # By all names in the code of transformers' block: a block that does more, in another version, is
 # left as it is.
 _PARTS = {"self_attn", "input_layernorm", "post_attention_layernorm", "mlp"}
 _MORE = {"pre_feedforward_layernorm", "post_feedforward_layernorm"}
-BLOCKS = {frozenset(_PARTS): PreNormBlock, frozenset(_PARTS | _MORE): SandwichNormBlock}
+BLOCKS = {
+    frozenset(_PARTS): PreNormBlock,
+    frozenset(_PARTS | _MORE): SandwichNormBlock,
+    frozenset(_PARTS ^ {"input_layernorm", "post_feedforward_layernorm"}): OutputNormBlock,
+}
 
 
 def link_blocks(model: nn.Module) -> None:

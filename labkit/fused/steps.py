@@ -9,6 +9,7 @@ usual, so that its hooks run.
     equation        kernel
     N(x + f(x))     add_rms_norm, add_layer_norm: the sum is not read again
     x + f(N(x))     the same, with the next step's norm
+    x + M(f(x))     rms_norm_add; rms_norm_add_norm with the next step's norm
     N(α·x + f(x))   deep_norm: neither α·x nor the sum is
     ngpt            ngpt_update
 """
@@ -25,7 +26,7 @@ from labkit import placements
 from labkit.context import Context, apply_norm
 from labkit.fused.norms import FusedLayerNorm
 from labkit.fused.seam import accepts_tensors, get_kernels, is_plain
-from labkit.fused.sums import sum_norm
+from labkit.fused.sums import KERNELS, sum_norm, sum_norms
 from labkit.model import Transformer
 from labkit.placements.sphere import SphereStep, unit_rows_
 from labkit.placements.step import Map, Step
@@ -39,23 +40,38 @@ class _Adding(Step):
     """
 
     follower: tuple[nn.Module, str, bool] | None = None
-    compute_terms: Callable[..., tuple[Tensor, Tensor]]  # the two summands; called as `step` is
+    inner = ""  # the name of the step's norm of the second summand, if it has one
+    compute_terms: Callable[..., tuple[Tensor, Tensor]]  # the summands, before `inner`
 
     def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
         """Update the stream with the sublayer."""
         f = self.sublayer if context is None else partial(self.sublayer, context=context)
         norms = [partial(apply_norm, getattr(self, name), context=context) for name in self.norms]
         stream, write = self.compute_terms(x, f, *norms)
-        if self.follower is None or context is None or not is_plain(self):
-            return stream + write
-        owner, name, elsewhere = self.follower
-        norm = getattr(owner, name)
-        both = sum_norm(norm, write, stream)
+        inner = getattr(self, self.inner) if self.inner else None
+        plain, norm, both = context is not None and is_plain(self), None, None
+        if plain and self.follower is not None:
+            norm = getattr(*self.follower[:2])
+        if inner is not None:
+            both = sum_norms(inner, norm, write, stream) if plain else None
+            write = apply_norm(inner, write, context) if both is None else write
+        if both is None:
+            both = None if norm is None else sum_norm(norm, write, stream)
         if both is None:
             return stream + write
         result, total = both
-        context.ready[norm] = Ready(context, norm, total, count_changes(total), result, elsewhere)
+        if result is not None:
+            assert context is not None and norm is not None and self.follower is not None
+            elsewhere = self.follower[2]
+            context.ready[norm] = Ready(
+                context, norm, total, count_changes(total), result, elsewhere
+            )
         return total
+
+    def has_kernel(self) -> bool:
+        """Return whether a kernel computes the sum, with the next norm or with the step's own."""
+        inner = KERNELS.get(type(getattr(self, self.inner))) if self.inner else None
+        return self.follower is not None or inner not in (None, "layer_norm")
 
 
 @dataclass(frozen=True)
@@ -105,17 +121,21 @@ class FusedPreNorm(_Adding, placements.PreNorm):
 class FusedOutputNorm(_Adding, placements.OutputNorm):
     """x + N(f(x))."""
 
+    inner = "norm"
+
     def compute_terms(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
-        """Return the stream and the normalized output of the sublayer."""
-        return x, N(f(x))
+        """Return the stream and the sublayer's output, before N."""
+        return x, f(x)
 
 
 class FusedSandwichNorm(_Adding, placements.SandwichNorm):
     """x + M(f(N(x)))."""
 
+    inner = "norm_out"
+
     def compute_terms(self, x: Tensor, f: Map, N: Map, M: Map) -> tuple[Tensor, Tensor]:
-        """Return the stream and the normalized output of the sublayer."""
-        return x, M(f(N(x)))
+        """Return the stream and the sublayer's output, before M."""
+        return x, f(N(x))
 
 
 class FusedStreamNorm(_Adding, placements.StreamNorm):

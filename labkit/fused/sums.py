@@ -1,6 +1,7 @@
 """A sum and the norm that reads it, in one kernel; the result waits as an attribute of the sum.
 
     h = stream + write, y = N(h)     `sum_norm`: both at once
+    h = stream + M(write), y = N(h)  `sum_norms`: with the norm of a sublayer's output
     h, with N and y as attribute     `add`: the block passes on h, an ordinary tensor
     N(h)                             `take_made`: the norm finds y there
 
@@ -8,7 +9,7 @@ So code between the sum and the norm (a hook, a checkpoint, a skipped block) wor
 of a different sum, or of a sum that was changed in place, is computed as usual.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -28,8 +29,19 @@ ORDERS = {
 _MADE = "normalized_by_labkit"  # the attribute of a sum: the norm, its result, changes in place
 
 
-def sum_norm(norm: Any, write: Tensor, stream: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Return norm(stream + write) and the sum itself in one kernel; None if no kernel applies."""
+class How(NamedTuple):
+    """What a kernel needs to know about a norm."""
+
+    kernel: str
+    weight: Tensor | None
+    bias: Tensor | None
+    eps: float
+    offset: float
+    round_first: bool
+
+
+def read_norm(norm: Any, write: Tensor, stream: Tensor, dtype: torch.dtype) -> How | None:
+    """Return how a norm of sums of these tensors is computed in `dtype`; None if by no kernel."""
     kernel = KERNELS.get(type(norm))
     if kernel is None or not is_plain(norm):
         return None
@@ -40,26 +52,60 @@ def sum_norm(norm: Any, write: Tensor, stream: Tensor) -> tuple[Tensor, Tensor] 
     if not fits or not accepts_tensors(write, stream, weight, bias):
         return None
     offset, round_first = ORDERS[kernel]
-    wide = torch.promote_types(write.dtype, stream.dtype)
-    if round_first and weight is not None and torch.promote_types(wide, weight.dtype) != wide:
+    if round_first and weight is not None and torch.promote_types(dtype, weight.dtype) != dtype:
         return None  # the result would be as wide as the gain
     eps = torch.finfo(torch.float32).eps if norm.eps is None else norm.eps
-    centred = kernel == "layer_norm"
+    return How(kernel, weight, bias, eps, offset, round_first)
+
+
+def sum_norm(norm: Any, write: Tensor, stream: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return norm(stream + write) and the sum itself in one kernel; None if no kernel applies."""
+    how = read_norm(norm, write, stream, torch.promote_types(write.dtype, stream.dtype))
+    if how is None:
+        return None
+    centred = how.kernel == "layer_norm"
     # After `centred`: round the sum first; a result as wide as the sum, as autocast has it, whose
     # writes are narrower than the stream.
     return get_kernels().add_norm.sum_norm(
-        write, stream, weight, bias, eps, 1.0, centred, True, True, offset, round_first
+        write, stream, how.weight, how.bias, how.eps, 1.0, centred, True, True, *how[4:]
     )
 
 
-def add(stream: Tensor, write: Tensor, norm: nn.Module | None) -> Tensor:
-    """Return stream + write, with the next norm's result attached."""
+def sum_norms(
+    inner: Any, norm: Any, write: Tensor, stream: Tensor
+) -> tuple[Tensor | None, Tensor] | None:
+    """Return norm(h) and h = stream + inner(write) in one kernel; None if no kernel applies.
+
+    Only h, with None as the first result, if there is no `norm` or it differs in kind from `inner`.
+    """
+    first = read_norm(inner, write, stream, write.dtype)
+    if first is None or first.kernel == "layer_norm":
+        return None
+    second = None
+    if norm is not None:
+        wide = torch.promote_types(write.dtype, stream.dtype)
+        second = read_norm(norm, write, stream, wide)
+    kernels, order = get_kernels(), {"offset": first.offset, "round_first": first.round_first}
+    if second is None or (first.kernel, first.eps) != (second.kernel, second.eps):
+        return None, kernels.rms_norm_add(write, stream, first.weight, first.eps, **order)
+    return kernels.rms_norm_add_norm(write, stream, first.weight, second.weight, first.eps, **order)
+
+
+def add(
+    stream: Tensor, write: Tensor, norm: nn.Module | None, inner: nn.Module | None = None
+) -> Tensor:
+    """Return stream + write, or stream + inner(write), with the next norm's result attached."""
     counted = not torch.is_inference_mode_enabled()  # whether in-place changes are counted
-    both = sum_norm(norm, write, stream) if norm is not None and counted else None
+    norm = norm if counted else None
+    both = None if inner is None else sum_norms(inner, norm, write, stream)
+    if both is None:
+        write = write if inner is None else inner(write)
+        both = None if norm is None else sum_norm(norm, write, stream)
     if both is None:
         return stream + write
     result, total = both
-    setattr(total, _MADE, (norm, result, total._version))
+    if result is not None:
+        setattr(total, _MADE, (norm, result, total._version))
     return total
 
 

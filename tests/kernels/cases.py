@@ -65,6 +65,8 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)  # further keyword arguments, fixed
     total: Callable[..., Tensor] | None = None  # of the inputs: what is normed, if none of them
     rounds_total: bool = True  # to its dtype, before it is normed
+    passes: tuple[str, ...] = ()  # inputs whose gradient is that of the output, as of torch's sum
+    cancels: bool = False  # what is rounded on the way is summed: the sum may be smaller
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -137,6 +139,24 @@ CASES = [
         lambda make: norm(make, "x", "residual", coarse=True),
         rows=("x", "residual"),
         total=lambda x, residual, **_: x + residual,
+        options={"offset": 1.0},
+    ),
+    Case(
+        "rms_norm_add",
+        lambda make: norm(make, "x", "residual"),
+        rows=("x", "residual"),
+        roundings=2,
+        passes=("residual",),
+        cancels=True,
+    ),
+    Case(
+        "rms_norm_add_norm:gemma",
+        lambda make: norm(make, "x", "residual") | {"next_weight": make.gain()},
+        rows=("x", "residual"),
+        parameters=("weight", "next_weight"),
+        roundings=3,
+        lengths=LENGTHS[1:],  # the sum of one value may be 0 but for its roundings
+        cancels=True,
         options={"offset": 1.0},
     ),
     Case(

@@ -110,7 +110,8 @@ def untouched(case: Case, setting: Setting) -> None:
         identical(f"gradient of {name}, kept", one, two)
         identical(f"gradient of {name}, second time", three, two)
     before = [v for v in (*inputs.values(), *dys) if isinstance(v, Tensor)]
-    separate(before, outputs, [v for v in first if v is not None])
+    made = [v for n, v in zip(names, first, strict=True) if v is not None and n not in case.passes]
+    separate(before, outputs, made)
     torch.autograd.backward(as_tuple(case.function(**given, **case.options)), dys)
     separate(*[[leaf.grad] for leaf in learning if leaf.grad is not None])
 

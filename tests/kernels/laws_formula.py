@@ -59,21 +59,24 @@ def agree(
     for i, (y, ref, rival) in enumerate(both):
         name = f"output {i}"
         floor = row_floor(ref)
-        close(name, y, ref, rival.dtype, again, floor + extra.get(name, 0.0))
+        lost = row_floor(ref, again) if case.cancels else 0.0
+        close(name, y, ref, rival.dtype, again, floor + lost + extra.get(name, 0.0))
         no_worse(name, y, ref, rival, floor, times)
     for name, grad in actual.grads.items():
         ref, rival = exact.grads[name], eager.grads[name]
         assert (grad is None) == (ref is None), f"gradient of {name} is {grad}"
         if grad is None or ref is None or rival is None:
             continue
+        lost = 0.0
         if name in case.rows:
             floor = row_floor(ref) + term_floor(case, inputs, name, exact)
+            lost = row_floor(ref, again) if case.cancels else 0.0
         else:
             # What llama's order rounded before the gain is in every term of the gain's gradient.
-            lost = sum_floor(exact, ref)
-            floor = lost + 8 * again * lost / SUM_SHARE
+            summed = sum_floor(exact, ref)
+            floor = summed + 8 * again * summed / SUM_SHARE
         name, dtype = f"gradient of {name}", inputs[name].dtype
-        close(name, grad, ref, dtype, 0.0, floor + extra.get(name, 0.0))
+        close(name, grad, ref, dtype, 0.0, floor + lost + extra.get(name, 0.0))
         sums = 0.0 if name[12:] in case.rows else extra.get(name, 0.0)
         no_worse(name, grad, ref, rival, floor + sums, times)
 

@@ -267,6 +267,8 @@ BYTES = {  # by hand, after kernels.md: activations, statistics, parameters, par
     "add_rms_norm": (8 * M * N + 4 * M + 2 * N, 8 * M * N + 4 * M + 4 * N + 8 * P * N),
     "add_layer_norm": (8 * M * N + 8 * M + 4 * N, 8 * M * N + 8 * M + 6 * N + 16 * P * N),
     "deep_norm": (8 * M * N + 8 * M + 4 * N, 8 * M * N + 8 * M + 6 * N + 16 * P * N),
+    "rms_norm_add": (6 * M * N + 4 * M + 2 * N, 6 * M * N + 4 * M + 4 * N + 8 * P * N),
+    "rms_norm_add_norm": (8 * M * N + 8 * M + 4 * N, 14 * M * N + 8 * M + 8 * N + 16 * P * N),
     "dynamic_tanh": (4 * M * N + 2 * (2 * N + 1), 6 * M * N + 6 * N + 4 + 8 * P * (2 * N + 1)),
     "dynamic_erf": (4 * M * N + 2 * (2 * N + 2), 6 * M * N + 6 * N + 8 + 8 * P * (2 * N + 2)),
     "ngpt_update": (6 * M * N + 2 * N, 10 * M * N + 4 * N + 8 * P * N),

@@ -30,6 +30,7 @@ REGISTERS = {
     "rms_norm._forward": 42,
     "layer_norm._forward": 54,
     "add_norm._forward": 48,
+    "norm_add._forward": 60,
     "squash._forward": 64,
     "ngpt_update._forward": 64,
     "qk_norm_rope._forward": 48,

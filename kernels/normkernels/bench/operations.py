@@ -28,6 +28,7 @@ class Operation:
     moved: tuple[int, int]  # activations read and written, forward and backward
     statistics: int = 0  # float32 numbers kept for each row
     options: dict = field(default_factory=dict)
+    passes: str = ""  # an input whose gradient may be the output's own, in the same memory
     chunked: bool = True  # the reference may take rows a few at a time
 
     @property
@@ -84,6 +85,16 @@ OPERATIONS = {
     "add_rms_norm": Operation(formulas.add_rms_norm, ("x", "residual"), {"weight": 1.0}, (4, 4), 1),
     "add_layer_norm": Operation(formulas.add_layer_norm, ("x", "residual"), _AFFINE, (4, 4), 2),
     "deep_norm": Operation(formulas.deep_norm, ("x", "branch"), _AFFINE, (4, 4), 2, {"alpha": 1.5}),
+    "rms_norm_add": Operation(
+        formulas.rms_norm_add, ("x", "residual"), {"weight": 1.0}, (3, 3), 1, passes="residual"
+    ),
+    "rms_norm_add_norm": Operation(
+        formulas.rms_norm_add_norm,
+        ("x", "residual"),
+        {"weight": 1.0, "next_weight": 1.0},
+        (4, 7),
+        2,
+    ),
     "qk_norm_rope": Operation(
         formulas.qk_norm_rope, ("q", "k"), {"q_weight": 1.0, "k_weight": 1.0}, (2, 3)
     ),

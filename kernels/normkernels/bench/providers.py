@@ -76,6 +76,12 @@ def _list_torch() -> dict[str, Call]:
     def deep_norm(x, branch, weight, bias, alpha):
         return layer_norm(torch.add(branch, x, alpha=alpha), weight, bias)
 
+    def rms_norm_add(x, residual, weight):
+        return residual + rms_norm(x, weight)
+
+    def rms_norm_add_norm(x, residual, weight, next_weight):
+        return add_rms_norm(rms_norm(x, weight), residual, next_weight)
+
     def qk_norm_rope(q, k, q_weight, k_weight, angles):
         both = ((q, q_weight), (k, k_weight))
         return tuple(formulas.turn_pairs(rms_norm(x, w), angles).to(x.dtype) for x, w in both)
@@ -83,8 +89,9 @@ def _list_torch() -> dict[str, Call]:
     def unit_rows_(weight, dim):
         return weight.copy_(F.normalize(weight, dim=dim))
 
-    normalized = (rms_norm, layer_norm, add_rms_norm, add_layer_norm, deep_norm)
-    return {call.__name__: call for call in (*normalized, qk_norm_rope, unit_rows_)}
+    normalized = (rms_norm, layer_norm, deep_norm)
+    sums = (add_rms_norm, add_layer_norm, rms_norm_add, rms_norm_add_norm)
+    return {call.__name__: call for call in (*normalized, *sums, qk_norm_rope, unit_rows_)}
 
 
 def _list_liger() -> dict[str, Call]:
