@@ -127,8 +127,8 @@ def deep_norm(
 
 def turn_pairs(x: Tensor, angles: Tensor) -> Tensor:
     """Rotate channel i with channel i + pairs by the position's angle; the rest is unchanged."""
-    cos, sin = angles.cos()[:, None].to(x.dtype), angles.sin()[:, None].to(x.dtype)
-    pairs = angles.shape[1]
+    cos, sin = (of[..., None, :].to(x.dtype) for of in (angles.cos(), angles.sin()))
+    pairs = angles.shape[-1]
     a, b, rest = x.split((pairs, pairs, x.shape[-1] - 2 * pairs), -1)
     return torch.cat((a * cos - b * sin, a * sin + b * cos, rest), -1)
 

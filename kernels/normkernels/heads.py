@@ -62,6 +62,11 @@ def see_heads(x: Tensor) -> tuple[Tensor, tuple[int, ...]]:
     return x, x.stride()[:3]
 
 
+def count_tables(cos: Tensor | None) -> int:
+    """Return how many sequences have their own angles; 1 if all sequences share them."""
+    return 1 if cos is None else cos.shape[:-2].numel()
+
+
 def list_constants(
     q: Tensor, k: Tensor, q_weight: Tensor | None, k_weight: Tensor | None, cos: Tensor | None
 ) -> dict[str, Any]:
@@ -70,7 +75,7 @@ def list_constants(
     tile = head_tile(n, q_heads, k_heads)
     return {
         "N": n,
-        "PAIRS": (n + 1) // 2 if cos is None else cos.shape[1],
+        "PAIRS": (n + 1) // 2 if cos is None else cos.shape[-1],
         "Q_HEADS": q_heads,
         "K_HEADS": k_heads,
         "Q_OWN": q_weight is not None and q_weight.ndim == 2,
@@ -88,6 +93,13 @@ def rows_of(tile, group, HEADS: tl.constexpr, ROWS: tl.constexpr):
     """Return token and head of each row of a tile, (ROWS, 1)."""
     row = tl.arange(0, ROWS)[:, None]
     return tile * (ROWS // HEADS) + row // HEADS, group * HEADS + row % HEADS
+
+
+@triton.jit
+def place_angles(batch, position, time, tables, PAIRS: tl.constexpr, BLOCK: tl.constexpr):
+    """Return where the cosines of each token are, (ROWS, BLOCK); the tables repeat over a batch."""
+    token = (batch % tables) * time + position
+    return token * PAIRS + tl.arange(0, BLOCK)[None, :]
 
 
 @triton.jit

@@ -25,9 +25,11 @@ import triton.language as tl
 from torch import Tensor
 
 from normkernels.heads import (
+    count_tables,
     inverse_length,
     list_constants,
     load_gains,
+    place_angles,
     rows_of,
     see_heads,
     split_halves,
@@ -44,7 +46,7 @@ from normkernels.sizes import cdiv
 @triton.jit
 def _forward(
     q_ptr, k_ptr, q_weight_ptr, k_weight_ptr, cos_ptr, sin_ptr, q_out_ptr, k_out_ptr,
-    eps, scale, tokens, time, q_strides, k_strides,
+    eps, scale, tokens, time, tables, q_strides, k_strides,
     N: tl.constexpr, PAIRS: tl.constexpr, Q_HEADS: tl.constexpr, K_HEADS: tl.constexpr,
     Q_OWN: tl.constexpr, K_OWN: tl.constexpr, HEADS: tl.constexpr, GROUPS: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
@@ -56,13 +58,13 @@ def _forward(
     Q_GROUPS: tl.constexpr = (Q_HEADS + HEADS - 1) // HEADS
     if group < Q_GROUPS:
         _process_tile(
-            q_ptr, q_weight_ptr, cos_ptr, sin_ptr, q_out_ptr, eps, scale, tokens, time,
+            q_ptr, q_weight_ptr, cos_ptr, sin_ptr, q_out_ptr, eps, scale, tokens, time, tables,
             tile, group, q_strides,
             N, PAIRS, Q_HEADS, Q_OWN, HEADS, ROWS, BLOCK, NORM, AFTER, OFFSET,
         )  # fmt: skip
     else:
         _process_tile(
-            k_ptr, k_weight_ptr, cos_ptr, sin_ptr, k_out_ptr, eps, scale, tokens, time,
+            k_ptr, k_weight_ptr, cos_ptr, sin_ptr, k_out_ptr, eps, scale, tokens, time, tables,
             tile, group - Q_GROUPS, k_strides,
             N, PAIRS, K_HEADS, K_OWN, HEADS, ROWS, BLOCK, NORM, AFTER, OFFSET,
         )  # fmt: skip
@@ -70,7 +72,7 @@ def _forward(
 
 @triton.jit
 def _process_tile(
-    x_ptr, weight_ptr, cos_ptr, sin_ptr, y_ptr, eps, scale, tokens, time,
+    x_ptr, weight_ptr, cos_ptr, sin_ptr, y_ptr, eps, scale, tokens, time, tables,
     tile, group, strides,
     N: tl.constexpr, PAIRS: tl.constexpr, COUNT: tl.constexpr, OWN: tl.constexpr,
     HEADS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
@@ -90,7 +92,7 @@ def _process_tile(
     a = tl.load(x_ptr + first, mask=here, other=0).to(tl.float32)
     b = tl.load(x_ptr + second, mask=there, other=0).to(tl.float32)
     if cos_ptr is not None:
-        place = position * PAIRS + tl.arange(0, BLOCK)[None, :]
+        place = place_angles(batch, position, time, tables, PAIRS, BLOCK)
         cos = tl.load(cos_ptr + place, mask=valid & turning, other=0)
         sin = tl.load(sin_ptr + place, mask=valid & turning, other=0)
         if AFTER:
@@ -147,6 +149,7 @@ def _launch_forward(
         scale,
         tokens,
         time,
+        count_tables(cos),
         q_strides,
         k_strides,
         **given,
@@ -219,8 +222,9 @@ def qk_norm_rope(
     """Normalize and rotate q (…, time, heads, head_dim) and k (…, time, kv_heads, head_dim).
 
     Gains are (head_dim,), shared by all heads, or (heads, head_dim). `angles` are radians (time,
-    pairs), or their (cos, sin), which saves two small kernels per call; with 2·pairs < head_dim
-    only the first 2·pairs channels are rotated. Any strides are allowed; the results are dense.
+    pairs), or (batch, time, pairs) if positions differ by sequence, or their (cos, sin), which
+    saves two small kernels per call; with 2·pairs < head_dim only the first 2·pairs channels are
+    rotated. Any strides are allowed; the results are dense.
     """
     check(q, k, q_weight, k_weight, norm, eps)
     cos, sin = make_cos_sin(q, angles)

@@ -25,9 +25,11 @@ import triton.language as tl
 from torch import Tensor
 
 from normkernels.heads import (
+    count_tables,
     inverse_length,
     list_constants,
     load_gains,
+    place_angles,
     rows_of,
     see_heads,
     split_halves,
@@ -44,7 +46,7 @@ _PER_PROCESSOR = 4
 @triton.jit
 def _backward(
     dq_out_ptr, dk_out_ptr, q_ptr, k_ptr, q_weight_ptr, k_weight_ptr, cos_ptr, sin_ptr,
-    dq_ptr, dk_ptr, q_partials_ptr, k_partials_ptr, eps, scale, tokens, time,
+    dq_ptr, dk_ptr, q_partials_ptr, k_partials_ptr, eps, scale, tokens, time, tables,
     dq_out_strides, dk_out_strides, q_strides, k_strides,
     N: tl.constexpr, PAIRS: tl.constexpr, Q_HEADS: tl.constexpr, K_HEADS: tl.constexpr,
     Q_OWN: tl.constexpr, K_OWN: tl.constexpr, HEADS: tl.constexpr, GROUPS: tl.constexpr,
@@ -57,14 +59,14 @@ def _backward(
     if group < Q_GROUPS:
         _walk(
             dq_out_ptr, q_ptr, q_weight_ptr, cos_ptr, sin_ptr, dq_ptr, q_partials_ptr,
-            eps, scale, tokens, time, group, dq_out_strides, q_strides,
+            eps, scale, tokens, time, tables, group, dq_out_strides, q_strides,
             N, PAIRS, Q_HEADS, Q_OWN, HEADS, GROUPS, ROWS, BLOCK,
             NORM, AFTER, OFFSET, STAGES,
         )  # fmt: skip
     else:
         _walk(
             dk_out_ptr, k_ptr, k_weight_ptr, cos_ptr, sin_ptr, dk_ptr, k_partials_ptr,
-            eps, scale, tokens, time, group - Q_GROUPS, dk_out_strides, k_strides,
+            eps, scale, tokens, time, tables, group - Q_GROUPS, dk_out_strides, k_strides,
             N, PAIRS, K_HEADS, K_OWN, HEADS, GROUPS, ROWS, BLOCK,
             NORM, AFTER, OFFSET, STAGES,
         )  # fmt: skip
@@ -73,7 +75,7 @@ def _backward(
 @triton.jit
 def _walk(
     dy_ptr, x_ptr, weight_ptr, cos_ptr, sin_ptr, dx_ptr, partials_ptr,
-    eps, scale, tokens, time, group, dy_strides, x_strides,
+    eps, scale, tokens, time, tables, group, dy_strides, x_strides,
     N: tl.constexpr, PAIRS: tl.constexpr, COUNT: tl.constexpr, OWN: tl.constexpr,
     HEADS: tl.constexpr, GROUPS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     NORM: tl.constexpr, AFTER: tl.constexpr, OFFSET: tl.constexpr, STAGES: tl.constexpr,
@@ -112,7 +114,7 @@ def _walk(
         v_a = tl.load(dy_row + first, mask=here, other=0).to(tl.float32)
         v_b = tl.load(dy_row + second, mask=there, other=0).to(tl.float32)
         if cos_ptr is not None:
-            place = position * PAIRS + tl.arange(0, BLOCK)[None, :]
+            place = place_angles(batch, position, time, tables, PAIRS, BLOCK)
             cos = tl.load(cos_ptr + place, mask=valid & turning, other=0)
             sin = tl.load(sin_ptr + place, mask=valid & turning, other=0)
             if AFTER:
@@ -208,6 +210,7 @@ def qk_norm_rope_backward(
         scale,
         tokens,
         time,
+        count_tables(cos),
         dq_strides,
         dk_strides,
         q_strides,

@@ -61,14 +61,17 @@ def make_cos_sin(
     time, n = q.shape[-3], q.shape[-1]
     for role, tensor in (("cos", cos), ("sin", sin)):
         check_tensor("qk_norm_rope", role, tensor, q)
-    if cos.ndim != 2 or cos.shape != sin.shape or cos.shape[0] != time or 2 * cos.shape[1] > n:
+    before = q.shape[:-2]  # the axes of tokens, of which angles may have all, or the last ones
+    fits = cos.ndim >= 2 and cos.shape[:-1] == before[max(0, len(before) - cos.ndim + 1) :]
+    if not fits or cos.shape != sin.shape or 2 * cos.shape[-1] > n:
         raise ValueError(
             f"kernel qk_norm_rope needs angles of shape (time, pairs) = ({time}, up to {n // 2}), "
-            f"got {tuple(cos.shape)}{'' if cos.shape == sin.shape else f' and {tuple(sin.shape)}'}"
+            "or (batch, time, pairs) with the batch of q; got "
+            f"{tuple(cos.shape)}{'' if cos.shape == sin.shape else f' and {tuple(sin.shape)}'}"
         )
     if cos.requires_grad or sin.requires_grad:
         raise ValueError(
             "kernel qk_norm_rope has no gradient for angles, but they require grad; pass "
             "angles.detach()"
         )
-    return (cos, sin) if cos.shape[1] else (None, None)
+    return (cos, sin) if cos.shape[-1] else (None, None)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from labkit.norms._common import at_least_float32, check_input
 
-_Turns = tuple[Tensor, Tensor]  # cos and sin, (time, pairs)
+_Turns = tuple[Tensor, Tensor]  # cos and sin, (time, pairs) or (batch, time, pairs)
 
 
 def qk_norm_rope(
@@ -27,7 +27,7 @@ def qk_norm_rope(
     k: Float[Tensor, "*batch time kv_heads head_dim"],
     q_weight: Float[Tensor, "*heads head_dim"] | None = None,
     k_weight: Float[Tensor, "*kv_heads head_dim"] | None = None,
-    angles: Float[Tensor, "time pairs"] | _Turns | None = None,
+    angles: Float[Tensor, "*sequences time pairs"] | _Turns | None = None,
     *,
     norm: str | None = "rms",
     eps: float = 1e-6,
@@ -40,7 +40,8 @@ def qk_norm_rope(
     """Normalize and rotate queries and keys, with one rounding at the end.
 
     A gain is (head_dim,), shared by all heads, or (heads, head_dim). `angles` are radians (time,
-    pairs), or their (cos, sin); with 2·pairs < head_dim only the first 2·pairs channels turn.
+    pairs), or (batch, time, pairs) if positions differ by sequence, or their (cos, sin); with
+    2·pairs < head_dim only the first 2·pairs channels turn.
     """
     _check_inputs(q, k, q_weight, k_weight, norm, eps)
     turns = None if angles is None else _compute_rotations(angles, q)
@@ -75,7 +76,7 @@ def _one(
 
 def _turned(x: Tensor, turns: _Turns) -> Tensor:
     """Rotate the first 2·pairs channels of (…, time, heads, head_dim) by each position's angles."""
-    cos, sin = (t[:, None, :].to(x.dtype) for t in turns)
+    cos, sin = (t[..., None, :].to(x.dtype) for t in turns)
     pairs = cos.shape[-1]
     first, second, rest = x.split((pairs, pairs, x.shape[-1] - 2 * pairs), dim=-1)
     return torch.cat((first * cos - second * sin, first * sin + second * cos, rest), dim=-1)
@@ -88,10 +89,13 @@ def _compute_rotations(angles: Tensor | _Turns, q: Tensor) -> _Turns:
         angles = wide.cos(), wide.sin()
     cos, sin = angles
     time, n = q.shape[-3], q.shape[-1]
-    if cos.ndim != 2 or cos.shape != sin.shape or cos.shape[0] != time or 2 * cos.shape[1] > n:
+    before = q.shape[:-2]  # the axes of tokens, of which angles may have all, or the last ones
+    fits = cos.ndim >= 2 and cos.shape[:-1] == before[max(0, len(before) - cos.ndim + 1) :]
+    if not fits or cos.shape != sin.shape or 2 * cos.shape[-1] > n:
         raise ValueError(
-            f"qk_norm_rope needs angles of shape (time, pairs) = ({time}, up to {n // 2}), "
-            f"got {tuple(cos.shape)}{'' if cos.shape == sin.shape else f' and {tuple(sin.shape)}'}"
+            f"qk_norm_rope needs angles of shape (time, pairs) = ({time}, up to {n // 2}), or "
+            "(batch, time, pairs) with the batch of q; got "
+            f" {tuple(cos.shape)}{'' if cos.shape == sin.shape else f' and {tuple(sin.shape)}'}"
         )
     if cos.requires_grad or sin.requires_grad:
         raise ValueError(

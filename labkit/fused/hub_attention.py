@@ -82,8 +82,9 @@ def _rotate(
         weights = tuple(norm.weight for norm in norms)
         offset, _ = ORDERS[KERNELS[type(norms[0])]]
         options = {"norm": "rms", "eps": norms[0].eps, "offset": offset}
-    *_, time, size = q.shape
-    fits = cos.shape == sin.shape == (1, time, size) and size % 2 == 0 and not (args or kwargs)
+    batch, *_, time, size = q.shape
+    fits = cos.shape == sin.shape and cos.shape in ((1, time, size), (batch, time, size))
+    fits = fits and size % 2 == 0 and not (args or kwargs)
     if not (fits and accepts_tensors(q, k, cos, sin, *weights)) or (
         size > get_kernels().heads.MAX_HEAD_DIM or cos.requires_grad or sin.requires_grad
     ):
@@ -99,7 +100,9 @@ def _halve(cos: Tensor, sin: Tensor) -> Pair:
     made = getattr(cos, "halved_by_labkit", None)
     if made is None or made[0] is not sin:
         cut = cos.shape[-1] // 2
-        halves = [table[0, :, :cut].float().contiguous() for table in (cos, sin)]
+        halves = [table[..., :cut].float().contiguous() for table in (cos, sin)]
+        if len(cos) == 1:  # for all sequences
+            halves = [half[0] for half in halves]
         made = sin, (halves[0], halves[1])
         setattr(cos, "halved_by_labkit", made)  # noqa: B010
     return made[1]

@@ -62,6 +62,8 @@ MUTANTS = [
            "cos = tl.load(cos_ptr + place, mask=valid & turning, other=0)",
            "cos = tl.load(cos_ptr + place, mask=valid, other=0)",
            ("inside[qk_norm_rope,",)),
+    Mutant("all sequences at the positions of the first", "heads.py",
+           "(batch % tables) * time + position", "position + 0 * batch", ("positions_may_differ",)),
     Mutant("all programs share one row of sums (a race, triton-lang/triton#6307)",
            "norm_backward.py",
            "partials_ptr += program.to(tl.int64) * N + columns", "partials_ptr += columns",

@@ -178,6 +178,24 @@ def check_the_unread_angles_do_not_matter():
             assert torch.equal(one, other)
 
 
+def check_positions_may_differ_by_sequence():
+    """Each sequence has its own angles; further batch axes share them, and q may be a part."""
+    tables = 3 * draw(2, 5, 20, seed=3)
+    for norm, after in ORDERS:
+        weights = gains(3, 64, False), gains(2, 64, True)
+        compare(*parts(3, 2, 64), *weights, tables, norm=norm, after_rope=after)
+    q, k = parts(3, 2, 64)
+    many = [t.expand(3, *t.shape) for t in (q, k)]
+    for one, other in zip(
+        qk_norm_rope(*many, angles=tables), qk_norm_rope(q, k, angles=tables), strict=True
+    ):
+        assert all(torch.equal(part, other) for part in one)
+    for i in range(2):
+        alone = qk_norm_rope(q[i], k[i], angles=tables[i])
+        both = qk_norm_rope(q, k, angles=tables)
+        assert all(torch.equal(one, of[i]) for one, of in zip(alone, both, strict=True))
+
+
 def check_large_angles_keep_their_digits():
     """At position 100 000 the rotation is as exact as at 0, for the given angles."""
     frequency = 10_000.0 ** (-torch.arange(32, dtype=torch.float64) / 32)
@@ -222,6 +240,7 @@ def check_errors_say_what_to_do():
         (ValueError, "k_weight of shape (64,)", (q, k, None, gains(3, 64, True)), {}),
         (ValueError, "(time, pairs) = (5, up to 32)", (q, k, None, None, angles[1:]), {}),
         (ValueError, "got (5, 33)", (q, k, None, None, turns(5, 33)), {}),
+        (ValueError, "(batch, time, pairs)", (q, k, None, None, turns(5, 32).expand(3, 5, 32)), {}),
         (ValueError, "(5, 32) and (5, 31)", (q, k, None, None, (angles, angles[:, 1:])), {}),
         (ValueError, "no gradient for angles", (q, k, None, None, learning), {}),
         (ValueError, "supports norm 'rms', 'l2' and None", (q, k), {"norm": "layer"}),
