@@ -306,13 +306,15 @@ def test_padding_and_two_stacks():
     assert_fused_is_same(small("pre", kind="encoder-decoder"), tokens(), tokens(), None, padding)
 
 
-def test_what_the_kernels_do_not_take_the_formulas_do(monkeypatch):
+def test_what_the_kernels_do_not_take_the_formulas_do_and_one_warning_says_so(monkeypatch):
+    monkeypatch.setattr(seam, "_warned", set())
     model = small("deepnorm", "layer").double()
     twin = fused_twin(model)
     seen = calls(monkeypatch, "layer_norm", "deep_norm", "qk_norm_rope")
     t = tokens()
-    assert_same(outputs_and_gradients(model, t), outputs_and_gradients(twin, t), 1e-13)
-    assert not seen
+    with pytest.warns(UserWarning, match="formulas for float64") as said:
+        assert_same(outputs_and_gradients(model, t), outputs_and_gradients(twin, t), 1e-13)
+    assert len(said) == 1 and not seen
 
 
 def test_norms_of_other_models_are_fused_too(monkeypatch):

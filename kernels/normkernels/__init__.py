@@ -14,11 +14,14 @@ from normkernels.ngpt_update import ngpt_update
 from normkernels.norm_add import rms_norm_add, rms_norm_add_norm
 from normkernels.qk_norm_rope import qk_norm_rope
 from normkernels.rms_norm import rms_norm, rms_norm_gemma, rms_norm_llama
+from normkernels.rms_norm_fp8 import add_rms_norm_fp8, rms_norm_fp8
+from normkernels.rms_norm_gated import rms_norm_gated
 from normkernels.unit_rows import unit_rows_
 
 __all__ = [
     "add_layer_norm",
     "add_rms_norm",
+    "add_rms_norm_fp8",
     "deep_norm",
     "dynamic_erf",
     "dynamic_tanh",
@@ -28,6 +31,8 @@ __all__ = [
     "rms_norm",
     "rms_norm_add",
     "rms_norm_add_norm",
+    "rms_norm_fp8",
+    "rms_norm_gated",
     "rms_norm_gemma",
     "rms_norm_llama",
     "unit_rows_",

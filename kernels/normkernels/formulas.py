@@ -100,6 +100,53 @@ def _normalize(
     return apply_affine(standardize(x, eps), None if weight is None else offset + widen(weight))
 
 
+def rms_norm_gated(
+    x: Tensor,
+    gate: Tensor,
+    weight: Tensor | None = None,
+    eps: float = 1e-6,
+    round_first: bool = False,
+) -> Tensor:
+    """Multiply the norm of x by silu(gate) and round; `round_first` also rounds the norm."""
+    y = _normalize(x, weight, eps, 0.0, round_first)
+    return (widen(y) * torch.nn.functional.silu(widen(gate))).to(x.dtype)
+
+
+def rms_norm_fp8(
+    x: Tensor,
+    weight: Tensor | None = None,
+    eps: float = 1e-6,
+    group: int | None = None,
+    offset: float = 0.0,
+    round_first: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Round RMSNorm to x's dtype, then divide by max |y| / 448 and round to e4m3."""
+    return _quantize(_normalize(x, weight, eps, offset, round_first).to(x.dtype), group)
+
+
+def add_rms_norm_fp8(
+    x: Tensor,
+    residual: Tensor,
+    weight: Tensor | None = None,
+    eps: float = 1e-6,
+    group: int | None = None,
+    offset: float = 0.0,
+    round_first: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Add, normalize, and quantize the norm."""
+    y, h = add_rms_norm(x, residual, weight, eps, offset, round_first)
+    return *_quantize(y, group), h
+
+
+def _quantize(y: Tensor, group: int | None) -> tuple[Tensor, Tensor]:
+    """Return y in e4m3 with one float32 scale a row, or a group of its values."""
+    grouped = widen(y).unflatten(-1, (-1, group or y.shape[-1]))
+    most = grouped.abs().amax(-1, keepdim=True)
+    scale = torch.where(most == 0, 1.0, most / 448)
+    q = (grouped / scale).to(torch.float8_e4m3fn)
+    return q.flatten(-2), scale.squeeze(-1)
+
+
 def add_layer_norm(
     x: Tensor,
     residual: Tensor,

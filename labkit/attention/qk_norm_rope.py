@@ -95,7 +95,7 @@ def _compute_rotations(angles: Tensor | _Turns, q: Tensor) -> _Turns:
         raise ValueError(
             f"qk_norm_rope needs angles of shape (time, pairs) = ({time}, up to {n // 2}), or "
             "(batch, time, pairs) with the batch of q; got "
-            f" {tuple(cos.shape)}{'' if cos.shape == sin.shape else f' and {tuple(sin.shape)}'}"
+            f"{tuple(cos.shape)}{'' if cos.shape == sin.shape else f' and {tuple(sin.shape)}'}"
         )
     if cos.requires_grad or sin.requires_grad:
         raise ValueError(

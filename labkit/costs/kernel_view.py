@@ -38,6 +38,7 @@ COMPILED = [
 # Interpreted settings: kernel, rows, values per row, dtype.
 INTERPRETED = [
     *(f"{k}/64/4096/fp32" for k in ("rms_norm", "layer_norm", "add_rms_norm", "add_layer_norm")),
+    *(f"{k}/64/4096/fp32" for k in ("rms_norm_add_norm", "rms_norm_gated")),
     *(f"{k}/64/4096/fp32" for k in ("dynamic_tanh", "dynamic_erf", "ngpt_update")),
     *(f"{k}/64/4096/bf16" for k in ("rms_norm", "layer_norm")),
     *(f"{k}/4/{n}/fp32" for n in (16384, 65536) for k in ("rms_norm", "layer_norm")),

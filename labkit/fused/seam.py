@@ -7,6 +7,7 @@ is by name, so that a stored run on the CPU does not depend on code that only a 
 
 import hashlib
 import importlib
+import warnings
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
 _package: ModuleType | None = None
+_warned: set[str] = set()
 
 
 @cache
@@ -40,13 +42,36 @@ def accepts_tensors(x: Tensor, *others: Tensor | None) -> bool:
     """Return whether the kernels support these tensors; if not, the formula is used.
 
     They need Triton, and support plain tensors on one supported device, neither float64 nor
-    distributed, whose rows are not too long. They are not used under torch.compile, which fuses a
-    norm with the operations around it but cannot see into our kernels: a fused model compiles as if
-    it had no kernels, which was faster at width 1,024 and no slower at 4,096.
+    distributed, whose rows are not too long; for each kind of other tensors a single warning
+    names it. They are not used under torch.compile, which fuses a norm with the operations around
+    it but cannot see into our kernels: a fused model compiles as if it had no kernels, which was
+    faster at width 1,024 and no slower at 4,096.
     """
     if torch.compiler.is_compiling() or (_package is None and explain_missing()):
         return False
-    return get_kernels().nn.accepts_tensors(x, *others)
+    accepted = get_kernels().nn.accepts_tensors(x, *others)
+    if not accepted:
+        _warn_once(x, *others)
+    return accepted
+
+
+def _warn_once(x: Tensor, *others: Tensor | None) -> None:
+    """Warn that formulas run for such tensors; once for each kind."""
+    longest = get_kernels().nn.MAX_N
+    given = [t for t in (x, *others) if t is not None]
+    kinds = {f"{str(t.dtype)[6:]} on {t.device}" for t in given}
+    kinds |= {type(t).__name__ for t in given if type(t) not in (Tensor, nn.Parameter)}
+    kind = " with ".join(sorted(kinds))
+    if x.shape[-1] > longest:
+        kind = f"rows of {x.shape[-1]} values"
+    if kind not in _warned:
+        _warned.add(kind)
+        warnings.warn(
+            f"fused modules use their formulas for {kind}: the kernels need plain tensors in "
+            "float32, bfloat16 or float16 on one CUDA device, with rows of up to "
+            f"{longest} values",
+            stacklevel=3,
+        )
 
 
 def is_plain(module: nn.Module) -> bool:

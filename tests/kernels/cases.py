@@ -67,6 +67,7 @@ class Case:
     rounds_total: bool = True  # to its dtype, before it is normed
     passes: tuple[str, ...] = ()  # inputs whose gradient is that of the output, as of torch's sum
     cancels: bool = False  # what is rounded on the way is summed: the sum may be smaller
+    keeps: tuple[str, ...] = ()  # inputs whose gradients keep what was rounded on the way
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -110,6 +111,8 @@ def curve(make: Make, **single: float) -> dict[str, Any]:
 
 
 BOTH = ("weight", "bias")
+WHOLE = tuple(n for n in LENGTHS if n <= 8192)
+QUANTIZABLE = tuple(n for n in LENGTHS if n <= 32768)
 HEADS = {
     "rows": ("q", "k"),
     "parameters": ("q_weight", "k_weight"),
@@ -157,6 +160,7 @@ CASES = [
         roundings=3,
         lengths=LENGTHS[1:],  # the sum of one value may be 0 but for its roundings
         cancels=True,
+        keeps=("x", "residual"),
         options={"offset": 1.0},
     ),
     Case(
@@ -173,6 +177,21 @@ CASES = [
         parameters=BOTH,
         options={"alpha": 2.0},
         total=lambda x, branch, **_: 2.0 * x + branch,
+    ),
+    Case(
+        "rms_norm_gated",
+        lambda make: norm(make, "x", "gate"),
+        rows=("x", "gate"),
+        lengths=WHOLE,
+    ),
+    Case(
+        "rms_norm_gated:qwen",
+        lambda make: norm(make, "x", "gate"),
+        rows=("x", "gate"),
+        lengths=WHOLE,
+        roundings=3,
+        keeps=("gate",),
+        options={"round_first": True},
     ),
     Case("qk_norm_rope", lambda make: heads_of(make, own=False, share=2), **HEADS),
     Case(
@@ -198,4 +217,9 @@ CASES = [
         rounds_total=False,
     ),
 ]
-NAMED = {case.name: case for case in CASES}
+# Without gradients: only their machine code is tested like that of the others.
+QUANTIZED = [
+    Case(name, lambda make: norm(make, "x"), options={"group": group}, lengths=QUANTIZABLE)
+    for name, group in (("rms_norm_fp8", None), ("rms_norm_fp8:groups", 128))
+]
+NAMED = {case.name: case for case in (*CASES, *QUANTIZED)}

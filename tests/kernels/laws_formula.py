@@ -70,7 +70,7 @@ def agree(
         lost = 0.0
         if name in case.rows:
             floor = row_floor(ref) + term_floor(case, inputs, name, exact)
-            lost = row_floor(ref, again) if case.cancels else 0.0
+            lost = row_floor(ref, again) if name in case.keeps else 0.0
         else:
             # What llama's order rounded before the gain is in every term of the gain's gradient.
             summed = sum_floor(exact, ref)

@@ -121,3 +121,12 @@ def test_an_order_must_agree_in_float32_too_and_in_every_parameter():
 def test_the_layer_by_itself_is_refused():
     with pytest.raises(TypeError, match=r"must replace the forward of a norm.*rms_norm instead"):
         layers.RMSNorm()(torch.ones(2, 8))
+
+
+@each(values=[FLOAT, BRAIN, HALF], gains=[FLOAT, BRAIN, HALF])
+def test_the_gated_formula_rounds_as_qwen_3_next_does(values, gains):
+    norm = hf("qwen3_next").Qwen3NextRMSNormGated(64).to(gains)
+    torch.nn.init.uniform_(norm.weight, 0.5, 1.5)
+    x, gate = (torch.randn(9, 64).to(values) for _ in range(2))
+    ours = formulas.rms_norm_gated(x, gate, norm.weight, norm.variance_epsilon, round_first=True)
+    assert torch.equal(ours, norm(x, gate))

@@ -2,7 +2,7 @@
 
 Interpreted where there is no GPU. The laws hold all kernels against formulas of their own, in
 `cases`; this file says that labkit's formulas are those formulas, down to the default arguments.
-labkit has no formula for the kernels of sums.
+labkit has no formula for the kernels of sums and gates.
 """
 
 import inspect

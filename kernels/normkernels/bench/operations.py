@@ -95,6 +95,7 @@ OPERATIONS = {
         (4, 7),
         2,
     ),
+    "rms_norm_gated": Operation(formulas.rms_norm_gated, ("x", "gate"), {"weight": 1.0}, (3, 5), 1),
     "qk_norm_rope": Operation(
         formulas.qk_norm_rope, ("q", "k"), {"q_weight": 1.0, "k_weight": 1.0}, (2, 3)
     ),

@@ -82,6 +82,9 @@ def _list_torch() -> dict[str, Call]:
     def rms_norm_add_norm(x, residual, weight, next_weight):
         return add_rms_norm(rms_norm(x, weight), residual, next_weight)
 
+    def rms_norm_gated(x, gate, weight):
+        return rms_norm(x, weight) * F.silu(gate)
+
     def qk_norm_rope(q, k, q_weight, k_weight, angles):
         both = ((q, q_weight), (k, k_weight))
         return tuple(formulas.turn_pairs(rms_norm(x, w), angles).to(x.dtype) for x, w in both)
@@ -91,7 +94,8 @@ def _list_torch() -> dict[str, Call]:
 
     normalized = (rms_norm, layer_norm, deep_norm)
     sums = (add_rms_norm, add_layer_norm, rms_norm_add, rms_norm_add_norm)
-    return {call.__name__: call for call in (*normalized, *sums, qk_norm_rope, unit_rows_)}
+    others = (rms_norm_gated, qk_norm_rope, unit_rows_)
+    return {call.__name__: call for call in (*normalized, *sums, *others)}
 
 
 def _list_liger() -> dict[str, Call]:
