@@ -172,12 +172,15 @@ def deep_norm(
     return layer_norm(total.to(torch.promote_types(x.dtype, branch.dtype)), weight, bias, eps)
 
 
-def turn_pairs(x: Tensor, angles: Tensor) -> Tensor:
-    """Rotate channel i with channel i + pairs by the position's angle; the rest is unchanged."""
+def turn_pairs(x: Tensor, angles: Tensor, interleaved: bool = False) -> Tensor:
+    """Rotate channel i with i + pairs, or 2i with 2i + 1; the rest is unchanged."""
     cos, sin = (of[..., None, :].to(x.dtype) for of in (angles.cos(), angles.sin()))
     pairs = angles.shape[-1]
-    a, b, rest = x.split((pairs, pairs, x.shape[-1] - 2 * pairs), -1)
-    return torch.cat((a * cos - b * sin, a * sin + b * cos, rest), -1)
+    both, rest = x.split((2 * pairs, x.shape[-1] - 2 * pairs), -1)
+    a, b = both.unflatten(-1, (pairs, 2)).unbind(-1) if interleaved else both.chunk(2, -1)
+    turned = a * cos - b * sin, a * sin + b * cos
+    both = torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
+    return torch.cat((both, rest), -1)
 
 
 def qk_norm_rope(
@@ -192,13 +195,14 @@ def qk_norm_rope(
     after_rope: bool = False,
     offset: float = 0.0,
     scale: float = 1.0,
+    interleaved: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Apply norm, gain and rotation to q and k, in either order, rounded once."""
 
     def normalize_one(x: Tensor, weight: Tensor | None) -> Tensor:
         y = widen(x)
         if after_rope and angles is not None:
-            y = turn_pairs(y, angles)
+            y = turn_pairs(y, angles, interleaved)
         if norm == "rms":
             y = standardize(y, eps)
         elif norm == "l2":
@@ -206,7 +210,7 @@ def qk_norm_rope(
             y = y / length.masked_fill(length == 0, 1)
         y = y if weight is None else y * (widen(weight) + offset)
         if angles is not None and not after_rope:
-            y = turn_pairs(y, angles)
+            y = turn_pairs(y, angles, interleaved)
         return (y if scale == 1 else scale * y).to(x.dtype)
 
     return normalize_one(q, q_weight), normalize_one(k, k_weight)

@@ -6,8 +6,9 @@ so that channel i and its partner i + pairs are in the same thread's registers:
     channels      0 … pairs      pairs … 2·pairs      the rest, which is not rotated
     half          first          second               half in the first, half in the second
 
-Each half is one dense tile, read and written 16 bytes at a time. Heads of one token share a tile
-because they share its cosines and sines.
+Interleaved, channels 2i and 2i + 1 are partners: the even ones are the first half, the odd ones the
+second. Each half, or the whole vector, is one dense tile, read and written 16 bytes at a time.
+Heads of one token share a tile because they share its cosines and sines.
 """
 
 from dataclasses import dataclass
@@ -103,14 +104,19 @@ def place_angles(batch, position, time, tables, PAIRS: tl.constexpr, BLOCK: tl.c
 
 
 @triton.jit
-def split_halves(N: tl.constexpr, PAIRS: tl.constexpr, BLOCK: tl.constexpr):
+def split_halves(
+    N: tl.constexpr, PAIRS: tl.constexpr, BLOCK: tl.constexpr, INTERLEAVED: tl.constexpr
+):
     """Return the channels of both halves, (1, BLOCK), where they exist, and whether they rotate."""
     WIDTH: tl.constexpr = (N + 1) // 2
     column = tl.arange(0, BLOCK)[None, :]
     turning = column < PAIRS
     first = column
     second = column + PAIRS
-    if PAIRS < WIDTH:
+    if INTERLEAVED:
+        first = 2 * column
+        second = 2 * column + 1
+    elif PAIRS < WIDTH:
         first = tl.where(turning, column, column + PAIRS)
         second = tl.where(turning, column + PAIRS, column + WIDTH)
     inside = column < WIDTH
@@ -118,18 +124,33 @@ def split_halves(N: tl.constexpr, PAIRS: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def load_gains(
-    weight_ptr, head, first, second, here, there,
-    N: tl.constexpr, OFFSET: tl.constexpr, OWN: tl.constexpr,
+def load_halves(
+    ptr, valid, first, second, in_first, in_second,
+    N: tl.constexpr, BLOCK: tl.constexpr, INTERLEAVED: tl.constexpr,
 ):  # fmt: skip
-    """Load the gains of both halves, one row per head (OWN) or one for all."""
-    row = head * N if OWN else head * 0
-    gain_a = tl.load(weight_ptr + row + first, mask=here, other=0).to(tl.float32)
-    gain_b = tl.load(weight_ptr + row + second, mask=there, other=0).to(tl.float32)
-    if OFFSET != 0:
-        gain_a += OFFSET
-        gain_b += OFFSET
-    return gain_a, gain_b
+    """Load both halves of vectors in float32, 0 where `valid` is false; `ptr` is (rows, 1)."""
+    if INTERLEAVED:
+        channel = tl.arange(0, 2 * BLOCK)[None, :]
+        both = tl.load(ptr + channel, mask=valid & (channel < N), other=0).to(tl.float32)
+        a, b = tl.split(tl.reshape(both, (both.shape[0], BLOCK, 2)))
+    else:
+        a = tl.load(ptr + first, mask=valid & in_first, other=0).to(tl.float32)
+        b = tl.load(ptr + second, mask=valid & in_second, other=0).to(tl.float32)
+    return a, b
+
+
+@triton.jit
+def store_halves(
+    ptr, a, b, valid, first, second, in_first, in_second,
+    N: tl.constexpr, BLOCK: tl.constexpr, INTERLEAVED: tl.constexpr,
+):  # fmt: skip
+    """Store both halves of vectors where `valid`."""
+    if INTERLEAVED:
+        channel = tl.arange(0, 2 * BLOCK)[None, :]
+        tl.store(ptr + channel, tl.interleave(a, b), mask=valid & (channel < N))
+    else:
+        tl.store(ptr + first, a, mask=valid & in_first)
+        tl.store(ptr + second, b, mask=valid & in_second)
 
 
 @triton.jit

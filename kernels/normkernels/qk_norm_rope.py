@@ -2,7 +2,8 @@
 
     x̂ = x · r      rms: r = 1 / sqrt(mean(x²) + eps)      l2: r = 1 / max(|x|, eps)      None: r = 1
     y = scale · R(g · x̂)           R rotates channels i and i + pairs by the position's angle:
-                                   (a, b) → (a cos − b sin, a sin + b cos)
+                                   (a, b) → (a cos − b sin, a sin + b cos); interleaved, 2i and
+                                   2i + 1
     y = scale · g · (R x)^         after_rope: the norm is that of R x (nGPT, nanochat)
 
 over each head's vector of head_dim values, g = weight + offset. All arithmetic is float32, with one
@@ -28,11 +29,12 @@ from normkernels.heads import (
     count_tables,
     inverse_length,
     list_constants,
-    load_gains,
+    load_halves,
     place_angles,
     rows_of,
     see_heads,
     split_halves,
+    store_halves,
     turn_halves,
 )
 from normkernels.launch import is_fake, launch
@@ -50,7 +52,7 @@ def _forward(
     N: tl.constexpr, PAIRS: tl.constexpr, Q_HEADS: tl.constexpr, K_HEADS: tl.constexpr,
     Q_OWN: tl.constexpr, K_OWN: tl.constexpr, HEADS: tl.constexpr, GROUPS: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
-    NORM: tl.constexpr, AFTER: tl.constexpr, OFFSET: tl.constexpr,
+    NORM: tl.constexpr, AFTER: tl.constexpr, OFFSET: tl.constexpr, INTERLEAVED: tl.constexpr,
 ):  # fmt: skip
     """Process one tile of q or of k; the tiles of the same tokens run in parallel."""
     tile = tl.program_id(0) // GROUPS
@@ -60,13 +62,13 @@ def _forward(
         _process_tile(
             q_ptr, q_weight_ptr, cos_ptr, sin_ptr, q_out_ptr, eps, scale, tokens, time, tables,
             tile, group, q_strides,
-            N, PAIRS, Q_HEADS, Q_OWN, HEADS, ROWS, BLOCK, NORM, AFTER, OFFSET,
+            N, PAIRS, Q_HEADS, Q_OWN, HEADS, ROWS, BLOCK, NORM, AFTER, OFFSET, INTERLEAVED,
         )  # fmt: skip
     else:
         _process_tile(
             k_ptr, k_weight_ptr, cos_ptr, sin_ptr, k_out_ptr, eps, scale, tokens, time, tables,
             tile, group - Q_GROUPS, k_strides,
-            N, PAIRS, K_HEADS, K_OWN, HEADS, ROWS, BLOCK, NORM, AFTER, OFFSET,
+            N, PAIRS, K_HEADS, K_OWN, HEADS, ROWS, BLOCK, NORM, AFTER, OFFSET, INTERLEAVED,
         )  # fmt: skip
 
 
@@ -76,21 +78,19 @@ def _process_tile(
     tile, group, strides,
     N: tl.constexpr, PAIRS: tl.constexpr, COUNT: tl.constexpr, OWN: tl.constexpr,
     HEADS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
-    NORM: tl.constexpr, AFTER: tl.constexpr, OFFSET: tl.constexpr,
+    NORM: tl.constexpr, AFTER: tl.constexpr, OFFSET: tl.constexpr, INTERLEAVED: tl.constexpr,
 ):  # fmt: skip
     """Load, rotate and normalize in the configured order, and store."""
     batch_stride, time_stride, head_stride = strides
     token, head = rows_of(tile, group, HEADS, ROWS)
-    first, second, in_first, in_second, turning = split_halves(N, PAIRS, BLOCK)
+    first, second, in_first, in_second, turning = split_halves(N, PAIRS, BLOCK, INTERLEAVED)
     valid = (token < tokens) & (head < COUNT)
-    here, there = valid & in_first, valid & in_second
     batch = token // time
     # Only factors of a stride need 64 bits.
     position = (token - batch * time).to(tl.int64)
     x_ptr += batch.to(tl.int64) * batch_stride + position * time_stride
     x_ptr += head.to(tl.int64) * head_stride
-    a = tl.load(x_ptr + first, mask=here, other=0).to(tl.float32)
-    b = tl.load(x_ptr + second, mask=there, other=0).to(tl.float32)
+    a, b = load_halves(x_ptr, valid, first, second, in_first, in_second, N, BLOCK, INTERLEAVED)
     if cos_ptr is not None:
         place = place_angles(batch, position, time, tables, PAIRS, BLOCK)
         cos = tl.load(cos_ptr + place, mask=valid & turning, other=0)
@@ -104,14 +104,16 @@ def _process_tile(
     a *= factor
     b *= factor
     if weight_ptr is not None:
-        gain_a, gain_b = load_gains(weight_ptr, head, first, second, here, there, N, OFFSET, OWN)
-        a *= gain_a
-        b *= gain_b
+        row = head * N if OWN else head * 0  # one for each head, or one for all
+        gain_a, gain_b = load_halves(
+            weight_ptr + row, valid, first, second, in_first, in_second, N, BLOCK, INTERLEAVED
+        )
+        a *= gain_a + OFFSET
+        b *= gain_b + OFFSET
     if cos_ptr is not None and not AFTER:
         a, b = turn_halves(a, b, cos, sin, turning, N, PAIRS)
     y_ptr += (token.to(tl.int64) * COUNT + head) * N
-    tl.store(y_ptr + first, a, mask=here)
-    tl.store(y_ptr + second, b, mask=there)
+    store_halves(y_ptr, a, b, valid, first, second, in_first, in_second, N, BLOCK, INTERLEAVED)
 
 
 def _launch_forward(
@@ -126,6 +128,7 @@ def _launch_forward(
     after_rope: bool,
     offset: float,
     scale: float,
+    interleaved: bool,
 ) -> tuple[Tensor, Tensor]:
     q_out, k_out = allocate_rows(q), allocate_rows(k)
     if is_fake(q):
@@ -156,6 +159,7 @@ def _launch_forward(
         NORM=norm,
         AFTER=after_rope,
         OFFSET=offset,
+        INTERLEAVED=interleaved,
     )
     return q_out, k_out
 
@@ -169,7 +173,7 @@ def _take_gradients(ctx, backward, dq, dk, *_) -> tuple:
     q, k, q_weight, k_weight, cos, sin = ctx.saved_tensors
     given_q, given_k = dq is not None, dk is not None
     if not (given_q or given_k):
-        return (None,) * 11
+        return (None,) * 12
     learns_q = given_q and q_weight is not None and ctx.needs_input_grad[2]
     learns_k = given_k and k_weight is not None and ctx.needs_input_grad[3]
     dq, dk, dq_weight, dk_weight = backward(
@@ -191,7 +195,7 @@ def _take_gradients(ctx, backward, dq, dk, *_) -> tuple:
         dk if given_k else None,
         dq_weight if learns_q else None,
         dk_weight if learns_k else None,
-        *(None,) * 7,
+        *(None,) * 8,
     )
 
 
@@ -218,14 +222,17 @@ def qk_norm_rope(
     after_rope: bool = False,
     offset: float = 0.0,
     scale: float = 1.0,
+    interleaved: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Normalize and rotate q (…, time, heads, head_dim) and k (…, time, kv_heads, head_dim).
 
     Gains are (head_dim,), shared by all heads, or (heads, head_dim). `angles` are radians (time,
     pairs), or (batch, time, pairs) if positions differ by sequence, or their (cos, sin), which
     saves two small kernels per call; with 2·pairs < head_dim only the first 2·pairs channels are
-    rotated. Any strides are allowed; the results are dense.
+    rotated. Channel i rotates with channel i + pairs, or `interleaved`, channel 2i with channel
+    2i + 1. Any strides are allowed; the results are dense.
     """
     check(q, k, q_weight, k_weight, norm, eps)
     cos, sin = make_cos_sin(q, angles)
-    return _qk_norm_rope(q, k, q_weight, k_weight, cos, sin, norm, eps, after_rope, offset, scale)
+    options = norm, eps, after_rope, offset, scale, interleaved
+    return _qk_norm_rope(q, k, q_weight, k_weight, cos, sin, *options)

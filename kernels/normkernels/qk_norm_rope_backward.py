@@ -28,11 +28,12 @@ from normkernels.heads import (
     count_tables,
     inverse_length,
     list_constants,
-    load_gains,
+    load_halves,
     place_angles,
     rows_of,
     see_heads,
     split_halves,
+    store_halves,
     turn_halves,
 )
 from normkernels.launch import count_processors, is_fake, launch
@@ -51,7 +52,8 @@ def _backward(
     N: tl.constexpr, PAIRS: tl.constexpr, Q_HEADS: tl.constexpr, K_HEADS: tl.constexpr,
     Q_OWN: tl.constexpr, K_OWN: tl.constexpr, HEADS: tl.constexpr, GROUPS: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
-    NORM: tl.constexpr, AFTER: tl.constexpr, OFFSET: tl.constexpr, STAGES: tl.constexpr,
+    NORM: tl.constexpr, AFTER: tl.constexpr, OFFSET: tl.constexpr, INTERLEAVED: tl.constexpr,
+    STAGES: tl.constexpr,
 ):  # fmt: skip
     """Process the tokens of one group of heads, of q or of k."""
     group = tl.program_id(0) % GROUPS
@@ -61,14 +63,14 @@ def _backward(
             dq_out_ptr, q_ptr, q_weight_ptr, cos_ptr, sin_ptr, dq_ptr, q_partials_ptr,
             eps, scale, tokens, time, tables, group, dq_out_strides, q_strides,
             N, PAIRS, Q_HEADS, Q_OWN, HEADS, GROUPS, ROWS, BLOCK,
-            NORM, AFTER, OFFSET, STAGES,
+            NORM, AFTER, OFFSET, INTERLEAVED, STAGES,
         )  # fmt: skip
     else:
         _walk(
             dk_out_ptr, k_ptr, k_weight_ptr, cos_ptr, sin_ptr, dk_ptr, k_partials_ptr,
             eps, scale, tokens, time, tables, group - Q_GROUPS, dk_out_strides, k_strides,
             N, PAIRS, K_HEADS, K_OWN, HEADS, GROUPS, ROWS, BLOCK,
-            NORM, AFTER, OFFSET, STAGES,
+            NORM, AFTER, OFFSET, INTERLEAVED, STAGES,
         )  # fmt: skip
 
 
@@ -78,7 +80,8 @@ def _walk(
     eps, scale, tokens, time, tables, group, dy_strides, x_strides,
     N: tl.constexpr, PAIRS: tl.constexpr, COUNT: tl.constexpr, OWN: tl.constexpr,
     HEADS: tl.constexpr, GROUPS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
-    NORM: tl.constexpr, AFTER: tl.constexpr, OFFSET: tl.constexpr, STAGES: tl.constexpr,
+    NORM: tl.constexpr, AFTER: tl.constexpr, OFFSET: tl.constexpr, INTERLEAVED: tl.constexpr,
+    STAGES: tl.constexpr,
 ):  # fmt: skip
     """Store the gradients of a group of heads, and one row of dg per head.
 
@@ -88,15 +91,18 @@ def _walk(
     x_batch, x_time, x_head = x_strides
     program = tl.program_id(0) // GROUPS
     programs = tl.num_programs(0) // GROUPS
-    first, second, in_first, in_second, turning = split_halves(N, PAIRS, BLOCK)
+    first, second, in_first, in_second, turning = split_halves(N, PAIRS, BLOCK, INTERLEAVED)
     _, head = rows_of(0, group, HEADS, ROWS)
     real = head < COUNT
     gain_a = tl.full((ROWS, BLOCK), 1.0, tl.float32)
     gain_b = gain_a
     if weight_ptr is not None:
-        gain_a, gain_b = load_gains(
-            weight_ptr, head, first, second, real & in_first, real & in_second, N, OFFSET, OWN
+        row = head * N if OWN else head * 0  # one for each head, or one for all
+        gain_a, gain_b = load_halves(
+            weight_ptr + row, real, first, second, in_first, in_second, N, BLOCK, INTERLEAVED
         )
+        gain_a += OFFSET
+        gain_b += OFFSET
     gain_a *= scale
     gain_b *= scale
     total_a = tl.zeros((ROWS, BLOCK), tl.float32)
@@ -104,15 +110,14 @@ def _walk(
     for tile in tl.range(program, tl.cdiv(tokens, ROWS // HEADS), programs, num_stages=STAGES):
         token, _ = rows_of(tile, group, HEADS, ROWS)
         valid = (token < tokens) & real
-        here, there = valid & in_first, valid & in_second
         batch = (token // time).to(tl.int64)
         position = token - batch * time
         x_row = x_ptr + batch * x_batch + position * x_time + head.to(tl.int64) * x_head
         dy_row = dy_ptr + batch * dy_batch + position * dy_time + head.to(tl.int64) * dy_head
-        a = tl.load(x_row + first, mask=here, other=0).to(tl.float32)
-        b = tl.load(x_row + second, mask=there, other=0).to(tl.float32)
-        v_a = tl.load(dy_row + first, mask=here, other=0).to(tl.float32)
-        v_b = tl.load(dy_row + second, mask=there, other=0).to(tl.float32)
+        a, b = load_halves(x_row, valid, first, second, in_first, in_second, N, BLOCK, INTERLEAVED)
+        v_a, v_b = load_halves(
+            dy_row, valid, first, second, in_first, in_second, N, BLOCK, INTERLEAVED
+        )
         if cos_ptr is not None:
             place = place_angles(batch, position, time, tables, PAIRS, BLOCK)
             cos = tl.load(cos_ptr + place, mask=valid & turning, other=0)
@@ -140,8 +145,9 @@ def _walk(
         if cos_ptr is not None and AFTER:
             d_a, d_b = turn_halves(d_a, d_b, cos, -sin, turning, N, PAIRS)
         dx_row = dx_ptr + (token.to(tl.int64) * COUNT + head) * N
-        tl.store(dx_row + first, d_a, mask=here)
-        tl.store(dx_row + second, d_b, mask=there)
+        store_halves(
+            dx_row, d_a, d_b, valid, first, second, in_first, in_second, N, BLOCK, INTERLEAVED
+        )
     if partials_ptr is not None:
         head = group * HEADS + tl.arange(0, HEADS)[:, None]
         row = partials_ptr + (program * COUNT + head).to(tl.int64) * N
@@ -165,6 +171,7 @@ def qk_norm_rope_backward(
     after_rope: bool,
     offset: float,
     scale: float,
+    interleaved: bool,
     learns_q: bool,
     learns_k: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -219,6 +226,7 @@ def qk_norm_rope_backward(
         NORM=norm,
         AFTER=after_rope,
         OFFSET=offset,
+        INTERLEAVED=interleaved,
         STAGES=4 if q.element_size() == 2 else 3,
     )
     for partials, dweight in ((q_partials, dq_weight), (k_partials, dk_weight)):

@@ -34,6 +34,7 @@ def qk_norm_rope(
     after_rope: bool = False,
     offset: float = 0.0,
     scale: float = 1.0,
+    interleaved: bool = False,
 ) -> tuple[
     Float[Tensor, "*batch time heads head_dim"], Float[Tensor, "*batch time kv_heads head_dim"]
 ]:
@@ -41,11 +42,12 @@ def qk_norm_rope(
 
     A gain is (head_dim,), shared by all heads, or (heads, head_dim). `angles` are radians (time,
     pairs), or (batch, time, pairs) if positions differ by sequence, or their (cos, sin); with
-    2·pairs < head_dim only the first 2·pairs channels turn.
+    2·pairs < head_dim only the first 2·pairs channels turn. Channel i turns with channel i + pairs,
+    or `interleaved`, channel 2i with channel 2i + 1.
     """
     _check_inputs(q, k, q_weight, k_weight, norm, eps)
     turns = None if angles is None else _compute_rotations(angles, q)
-    options = norm, eps, after_rope, offset, scale
+    options = norm, eps, after_rope, offset, scale, interleaved
     return _one(q, q_weight, turns, *options), _one(k, k_weight, turns, *options)
 
 
@@ -58,10 +60,11 @@ def _one(
     after_rope: bool,
     offset: float,
     scale: float,
+    interleaved: bool,
 ) -> Tensor:
     y = at_least_float32(x)
     if turns is not None and after_rope:
-        y = _turned(y, turns)
+        y = _turned(y, turns, interleaved)
     if norm == "rms":
         y = y * torch.rsqrt(y.square().mean(dim=-1, keepdim=True) + eps)
     elif norm == "l2":
@@ -70,16 +73,19 @@ def _one(
     if weight is not None:
         y = y * (weight.to(y.dtype) + offset)
     if turns is not None and not after_rope:
-        y = _turned(y, turns)
+        y = _turned(y, turns, interleaved)
     return (y * scale).to(x.dtype).contiguous()
 
 
-def _turned(x: Tensor, turns: _Turns) -> Tensor:
+def _turned(x: Tensor, turns: _Turns, interleaved: bool) -> Tensor:
     """Rotate the first 2·pairs channels of (…, time, heads, head_dim) by each position's angles."""
     cos, sin = (t[..., None, :].to(x.dtype) for t in turns)
     pairs = cos.shape[-1]
-    first, second, rest = x.split((pairs, pairs, x.shape[-1] - 2 * pairs), dim=-1)
-    return torch.cat((first * cos - second * sin, first * sin + second * cos, rest), dim=-1)
+    both, rest = x.split((2 * pairs, x.shape[-1] - 2 * pairs), dim=-1)
+    first, second = (both[..., ::2], both[..., 1::2]) if interleaved else both.chunk(2, dim=-1)
+    turned = first * cos - second * sin, first * sin + second * cos
+    both = torch.stack(turned, dim=-1).flatten(-2) if interleaved else torch.cat(turned, dim=-1)
+    return torch.cat((both, rest), dim=-1)
 
 
 def _compute_rotations(angles: Tensor | _Turns, q: Tensor) -> _Turns:

@@ -103,7 +103,7 @@ class Text:
     def __post_init__(self) -> None:
         if self.source not in SOURCES:
             raise ValueError(explain_unknown("source", self.source, SOURCES))
-        at_least_one(batch=self.batch, time=self.time)
+        at_least_one(batch=self.batch, time=self.time, held_out=self.held_out)
         if self.characters is not None and self.characters < 2 * self.time * self.batch:
             raise ValueError(
                 f"characters must be at least {2 * self.time * self.batch} (two batches of "
@@ -116,6 +116,10 @@ class Text:
         few = training_text(self.characters, self.source)
 
         def draw_windows(tokens: Tensor, batch: int, seed: int) -> Iterator[Batch]:
+            if self.time >= len(tokens):
+                raise ValueError(
+                    f"time must be less than the text's {len(tokens)} characters, got {self.time}"
+                )
             generator = torch.Generator().manual_seed(seed)
             offsets = torch.arange(self.time + 1)
             while True:

@@ -60,6 +60,8 @@ class Run:
                     f"a run's {part} must be one of {', '.join(one.__name__ for one in kinds)}; "
                     f"got {kind.__name__}; train a module or data of your own with labkit.train"
                 )
+        if not isinstance(self.seed, int):
+            raise TypeError(f"a run's seed must be a whole number, got {self.seed!r}")
         for name in self.probes:
             if name not in PROBES:
                 raise ValueError(explain_unknown("probe", name, PROBES))

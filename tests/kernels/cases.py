@@ -200,6 +200,12 @@ CASES = [
         **HEADS,
         options={"norm": "l2", "after_rope": True, "scale": 1.2},
     ),
+    Case(
+        "qk_norm_rope:interleaved",
+        lambda make: heads_of(make, own=True, share=1),
+        **HEADS,
+        options={"interleaved": True},
+    ),
     Case("dynamic_tanh", lambda make: curve(make, alpha=0.5), parameters=("alpha", *BOTH)),
     Case(
         "dynamic_erf",

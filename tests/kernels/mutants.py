@@ -64,6 +64,8 @@ MUTANTS = [
            ("inside[qk_norm_rope,",)),
     Mutant("all sequences at the positions of the first", "heads.py",
            "(batch % tables) * time + position", "position + 0 * batch", ("positions_may_differ",)),
+    Mutant("neighbours' halves swapped where they are stored", "heads.py",
+           "tl.interleave(a, b)", "tl.interleave(b, a)", ("partners_may_be",)),
     Mutant("all programs share one row of sums (a race, triton-lang/triton#6307)",
            "norm_backward.py",
            "partials_ptr += program.to(tl.int64) * N + columns", "partials_ptr += columns",

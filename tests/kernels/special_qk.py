@@ -178,6 +178,21 @@ def check_the_unread_angles_do_not_matter():
             assert torch.equal(one, other)
 
 
+def check_partners_may_be_neighbours():
+    """Interleaved, channel 2i turns with 2i + 1, for odd and for partly turning heads too."""
+    for n, pairs in ((64, 32), (64, 20), (41, 20), (7, 2)):
+        for norm, after in ORDERS:
+            weights = gains(3, n, False), gains(2, n, True)
+            how = {"norm": norm, "after_rope": after, "interleaved": True, "offset": 1.0}
+            compare(*parts(3, 2, n), *weights, turns(5, pairs), **how)
+    q, k = parts(3, 2, 64)
+    order = torch.arange(64, device=DEVICE).view(2, 32).T.flatten()  # neighbours to halves
+    halves = qk_norm_rope(q, k, angles=turns(5, 32))
+    beside = qk_norm_rope(q[..., order], k[..., order], angles=turns(5, 32), interleaved=True)
+    for one, other in zip(halves, beside, strict=True):
+        near(other, one[..., order])
+
+
 def check_positions_may_differ_by_sequence():
     """Each sequence has its own angles; further batch axes share them, and q may be a part."""
     tables = 3 * draw(2, 5, 20, seed=3)
@@ -251,6 +266,7 @@ def check_errors_say_what_to_do():
 
 
 for many in (
+    check_partners_may_be_neighbours,
     check_grouped_heads_in_all_orders,
     check_with_and_without_gains_angles_and_offset,
     check_odd_and_tiny_heads,
