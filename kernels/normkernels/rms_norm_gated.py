@@ -3,7 +3,7 @@
     x̂ = x · rstd      rstd = 1 / sqrt(mean(x²) + eps)      y = g · x̂ · s(z)      s(z) = z · σ(z)
 
 z is the gate, from a projection of its own. One rounding at the end; `round_first` rounds x̂ and
-g · x̂ too, as Qwen3-Next does. With u = g · s(z) · dy and s′(z) = σ(z) + s(z) − s(z) · σ(z):
+g · x̂ too, as Qwen3-Next does. With u = g · s(z) · dy and s′(z) = σ(z) + s(z) · (1 − σ(z)):
 
     dx = rstd · (u − x̂ · mean(u · x̂))      dz = dy · g · x̂ · s′(z)      dg = Σ_rows dy · s(z) · x̂
 
@@ -88,7 +88,7 @@ def _backward(
         sigma = tl.sigmoid(gate)
         silu = gate * sigma
         place = rows * N + columns
-        dgate = dy * gain * rounded * (sigma + silu - silu * sigma)
+        dgate = dy * gain * rounded * (sigma + silu * (1 - sigma))
         tl.store(dgate_ptr + place, dgate, mask=here)
         dy *= silu
         if partials_ptr is not None:

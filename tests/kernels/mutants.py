@@ -150,7 +150,7 @@ MUTANTS = [
     Mutant("the unrounded norm is quantized", "rms_norm_fp8.py",
            "y = y.to(dtype).to(tl.float32)", "pass", ("values_and_scales",)),
     Mutant("a gate's slope without its second term", "rms_norm_gated.py",
-           "(sigma + silu - silu * sigma)", "sigma", ("formula[rms_norm_gated,",)),
+           "(sigma + silu * (1 - sigma))", "sigma", ("formula[rms_norm_gated,",)),
     Mutant("the gain's gradient without the gate", "rms_norm_gated.py",
            "dweight += dy * rounded", "dweight += dy / silu * rounded",
            ("formula[rms_norm_gated,",)),
