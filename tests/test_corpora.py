@@ -100,6 +100,8 @@ def test_digits_are_split_once():
     ("make", "message"),
     [
         (lambda: Text(batch=0), "batch must be at least 1, got 0"),
+        (lambda: Text(held_out=0), "held_out must be at least 1, got 0"),
+        (lambda: Text(time=10**7).load(), "time must be less than the text's .* got 10000000"),
         (lambda: Text(source="prose"), "unknown source 'prose'"),
         (lambda: Digits(batch=2000).load(), "training images, 1197, got 2000"),
     ],

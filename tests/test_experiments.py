@@ -162,6 +162,8 @@ def test_a_run_of_what_labkit_cannot_write_down_is_refused():
         Run(MLPConfig(), mine, TrainConfig())
     with pytest.raises(ValueError, match="unknown probe 'tset'; did you mean 'test'"):
         Run(MLPConfig(), Digits(), TrainConfig(), probes=("tset",))
+    with pytest.raises(TypeError, match="seed must be a whole number, got 'a'"):
+        Run(MLPConfig(), Digits(), TrainConfig(), seed="a")
     assert str(Run(MLPConfig(width=8), Digits(), TrainConfig(steps=3))) == (
         "Run(model=MLPConfig(width=8), data=Digits(), train=TrainConfig(steps=3), seed=0)"
     )

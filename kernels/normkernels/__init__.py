@@ -1,8 +1,8 @@
 """Fused GPU kernels for the norms of transformers, in Triton; needs torch and triton only.
 
-Each function has the name, the signature and the gradients of its formula in labkit. Tensors are on
-CUDA; with TRITON_INTERPRET=1 in the environment, before Triton is imported, they may be on the CPU,
-slowly.
+Each function computes the formula of its name in `normkernels.formulas`. Where labkit has a formula
+of that name, it has the same signature and the same gradients. Tensors are on CUDA; with
+TRITON_INTERPRET=1 in the environment, before Triton is imported, they may be on the CPU, slowly.
 """
 
 from normkernels.add_norm import add_layer_norm, add_rms_norm

@@ -115,7 +115,8 @@ def _start(
     """Return h, y, and both norms' reciprocal roots; without the next norm two are None."""
     h = allocate_rows(x, torch.promote_types(x.dtype, residual.dtype))
     y = allocate_rows(h) if normalizes else None
-    rstd, next_rstd = (*allocate_statistics(x, 1 + normalizes), None)[:2]
+    rstd, *more = allocate_statistics(x, 1 + normalizes)
+    next_rstd = more[0] if more else None
     if not is_fake(x):
         (rows, m, x_stride), (skip, _, residual_stride) = as_rows(x), as_rows(residual)
         n = x.shape[-1]
