@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from labkit.experiments import ladder
+from labkit.experiments.ladder.method import list_strict_seeds
 from labkit.experiments.ladder.reading import read_results
 from labkit.leaderboard import starter
 from labkit.leaderboard.entries import entries, entry
@@ -100,6 +101,11 @@ def test_a_footprint_is_the_same_twice_and_grows():
 
 
 # -- entries ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("text, runs", [("pre", 20), ("pre, drawn 0.02", 10), ("pre+layer", 20)])
+def test_an_arm_of_the_book_is_evaluated_with_as_many_runs_as_there(text, runs):
+    assert len(list_strict_seeds("S", entry(text).method)) == runs
+
+
 def test_entries_are_recipes_norms_and_files():
     assert entry("post-norm").arm is ladder.ARMS["post"] and entry("ngpt").arm.warmup == 0.0
     assert entry("pre, xavier").arm is ladder.ARMS["pre, xavier"]

@@ -1,6 +1,6 @@
 """Train entries by the ladder's rules, with its store and engines, and rank them.
 
-strict   three seeds tune the learning rate, ten or twenty evaluate it, as in the book
+strict   three seeds tune the learning rate; twenty evaluate it, or as many as in the book
 look     one seed, five rates, few steps: it reveals a norm that fails, but gives no ranking
 """
 
@@ -50,26 +50,27 @@ def compete(entries: Sequence[Entry], *, rung: str = RUNG, engine: str | None = 
     """Train the missing runs of each entry's full evaluation on a rung, and rank all entries."""
     root = project_root()
     store = Store(root)
-    arms = {each.name: each.arm for each in entries}
+    own = {each.name: each.arm for each in entries if each.name not in ladder.ARMS}
 
     def list_lacking(read: Read) -> list[Run]:
-        listed = [list_needed(rung, arm, read) for arm in arms.values()]
+        listed = [list_needed(rung, each.method, read) for each in entries]
         return [run for runs in listed for run in runs if read(run) is None]
 
     _train_until_whole(list_lacking, store, root, engine)
     read = cache(store.read_record)
-    every = ladder.read_ladder([rung], ladder.ARMS, read)
-    found = read_results([rung], arms, read)
-    both = ladder.Ladder(found.rows, every.scatters)
-    return rank_ladder(both, {name: name for name in arms}, rung, arms)
+    every = ladder.read_ladder([rung], [*ladder.ARMS], read)
+    rows = (*every.rows, *read_results([rung], own, read).rows)
+    return rank_ladder(
+        ladder.Ladder(rows, every.scatters), {each.name: each.name for each in entries}, rung, own
+    )
 
 
-def list_needed(rung: str, arm: ladder.Arm, read: Read) -> list[Run]:
+def list_needed(rung: str, method: str | ladder.Arm, read: Read) -> list[Run]:
     """List the runs of a full evaluation, and of the search that determines its learning rates."""
-    of = MethodRuns(rung, arm, read)
+    of = MethodRuns(rung, method, read)
     if rung == "smoke":
         return [*of.first, *of.first_finals]
-    return [*MethodRuns("S", arm, read).first, *of.strict]
+    return [*MethodRuns("S", method, read).first, *of.strict]
 
 
 def _train_until_whole(list_lacking: Lister, store: Store, root: Path, engine: str | None) -> None:

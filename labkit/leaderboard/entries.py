@@ -26,6 +26,11 @@ class Entry:
     name: str
     arm: Arm
 
+    @property
+    def method(self) -> str | Arm:
+        """Return an arm of the book by its name: it is evaluated with as many runs as there."""
+        return self.name if self.name in ARMS else self.arm
+
 
 def split_entry(text: str) -> tuple[str, str]:
     """Split RECIPE+NORM; the norm is "" if there is no +. ValueError if nothing follows the +."""

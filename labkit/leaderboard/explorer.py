@@ -217,7 +217,7 @@ def _count_minutes(found: Results, rung: str, read: Read) -> int | None:
     """Estimate the minutes of a full evaluation on one core, with as many runs as Pre-Norm's."""
     records = [record for _, record in found.where(rung=rung, arm=OVER)]
     taken = [r.cpu_seconds for r in records if r.provenance["device"] == CPU]
-    runs = list_needed(rung, ladder.ARMS[OVER], read)
+    runs = list_needed(rung, OVER, read)
     return round(len(runs) * fmean(taken) / 60) if taken else None
 
 

@@ -37,10 +37,10 @@ def rank_entries(
     An entry is an arm of the ladder, RECIPE, RECIPE+NORM, a block with norms in the slots you name
     (at:q,k,middle), or your norm from a file: RECIPE+my_norm.py. Recorded runs are read. Others are
     trained like the book's: the learning rate is tuned with three seeds, and the result is
-    evaluated with twenty others (some 35 minutes of one core on rung S). Pairs are compared with
-    one standard deviation for all arms, adjusted by Holm: entries that share a letter are not
-    distinguishable. Runs are stored: the same command continues. --look takes a minute and shows
-    whether a norm fails.
+    evaluated with twenty others, or ten for some of the book's arms (some 35 minutes of one core on
+    rung S). Pairs are compared with one standard deviation for all arms, adjusted by Holm: entries
+    that share a letter are not distinguishable. Runs are stored: the same command continues. --look
+    takes a minute and shows whether a norm fails.
     """
     if starter is not None:
         return _write_starter(starter)
@@ -78,7 +78,7 @@ def _list_costs(rung: str, field: list) -> None:
 
     read, text = Store(project_root()).read_record, ladder.build_text(rung)
     for each in field:
-        runs = list_needed(rung, each.arm, read)
+        runs = list_needed(rung, each.method, read)
         missing = sum(read(run) is None for run in runs)
         model = cast(ModelConfig, ladder.build_base_run(rung, each.arm).model)
         cost = count_footprint(model, text.batch, text.time)
