@@ -367,7 +367,7 @@ r"""
 ### Bytes, in an interpreter
 
 Triton can interpret a kernel on the CPU. In this interpreter we count each load and store. The next table counts the activations (inputs, outputs and their gradients) read and written
-per entry of the input, but not parameters, statistics or partial sums. `add_rms_norm` first adds a branch to the stream and also writes the sum. `rms_norm_add_norm` does the same with a branch that has a norm of its own, as in Gemma 2. `rms_norm_gated` multiplies the norm by a gate. `dynamic_tanh` is chapter 07's DyT, and `ngpt_update` is the step by which chapter 08's nGPT updates its stream. The predictions count the tensors that must be read and written.
+per entry of the input, but not parameters, statistics or partial sums. `add_rms_norm` first adds a branch to the stream and also writes the sum. `rms_norm_add_norm` does the same with a branch that has a norm of its own, as in Gemma 2. `rms_norm_gated` multiplies RMSNorm's output by a gate. `dynamic_tanh` is chapter 07's DyT, and `ngpt_update` is the step by which chapter 08's nGPT updates its stream. The predictions count the tensors that must be read and written.
 
 On long rows our kernels read some values twice. In the backward pass, a float32 row of more than 8,192 values does not fit on the chip together with the gradients, so both inputs are read twice, and 5 values are moved instead of 3. In the forward pass, both norms keep a quarter of a row of 65,536 values on the chip and read the rest twice. RMSNorm keeps all of a row of 16,384, and our LayerNorm half of it.
 
@@ -434,7 +434,7 @@ exact(max(times)).claim(
 r"""
 If bytes determine the time, the second suspect is ruled out: passes over a row on the chip read nothing from memory. The statement "LayerNorm needs three passes over memory, BatchNorm
 one" (from the series *Exploring the Transformer*, part 14; see the [errata](errata.md)) is true of unfused code only.
-`add_rms_norm` moves 4 activations per value forward and 4 backward, whereas separate kernels for the sum and the norm move 5 and 6. (Backward, the gradients from the stream and from the norm are summed.) With a second norm, on the branch, one kernel moves 4 forward and 7 backward, and separate kernels 7 and 9.
+`add_rms_norm` moves 4 activations per value forward and 4 backward, whereas separate kernels for the sum and the norm move 5 and 6. (Backward, the gradients from the stream and from the norm are summed.) `rms_norm_add_norm`, which has a second norm on the branch, moves 4 and 7, whereas separate kernels move 7 and 9.
 
 ### Instructions, without a GPU
 

@@ -601,7 +601,7 @@ None of the five differences on program code is distinguishable from zero. The t
 r"""
 ### Small embeddings that can grow
 
-Large models usually start with small embeddings, which training can enlarge. In most of our runs, embeddings start with an RMS of 1. Here we initialized them at an RMS of 0.02 and tuned each learning rate again. Before the runs, we wrote down six forecasts for sizes S and M (see the [scoreboard](scoreboard.md)). None of them is decided, because size M has no such runs yet. The table has the recipes whose runs at size S exist.
+Large models usually start with small embeddings, which training can enlarge. In most of our runs, embeddings start with an RMS of 1. Here we initialized them at an RMS of 0.02 and tuned each learning rate again. Before the runs, we wrote down six forecasts for sizes S and M (see the [scoreboard](scoreboard.md)). None of them is decided, because size M has no such runs yet. The table lists the recipes that have such runs at size S.
 """
 
 # %%
@@ -618,7 +618,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-By these intervals, the answer at size S depends on how embeddings start. HybridNorm's test loss is lower than Pre-Norm's if they start small, as in chapter 06. If they start at an RMS of 1, the interval contains zero. For QK-Norm it is the other way round. We do not know whether HybridNorm's norm on the stream or those inside attention are responsible, because the runs of QKV-Pre are missing. Also missing are runs with weight decay at size M, and all runs that combine it with small embeddings, as large models do.
+At size S, HybridNorm's test loss is lower than Pre-Norm's if embeddings start small, as in chapter 06; if they start at an RMS of 1, its interval contains zero. QK-Norm's test loss is lower at an RMS of 1; if embeddings start small, its interval contains zero. We do not know which of HybridNorm's norms lower the loss, the one on the stream or those inside attention, because QKV-Pre has no such runs yet. Also missing are runs with weight decay at size M, and all runs that combine it with small embeddings, as large models do.
 """
 
 # %% [markdown]

@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 import labkit.training
 from labkit.convert import convert
-from labkit.fused import fuse, fuse_temporarily, norms, seam, unfuse
+from labkit.fused import fuse, fuse_temporarily, norms, seam, sums, unfuse
 from labkit.model import Departure, ModelConfig
 from labkit.placements import RECIPES, PreNorm, recipe
 from labkit.training import TrainConfig, train
@@ -315,6 +315,14 @@ def test_what_the_kernels_do_not_take_the_formulas_do_and_one_warning_says_so(mo
     with pytest.warns(UserWarning, match="formulas for float64") as said:
         assert_same(outputs_and_gradients(model, t), outputs_and_gradients(twin, t), 1e-13)
     assert len(said) == 1 and not seen
+
+
+def test_a_sum_is_not_computed_with_a_norm_whose_weight_is_sharded(monkeypatch):
+    """FSDP2 gathers it just before the norm itself runs, so there is nothing to warn about."""
+    monkeypatch.setattr(seam, "_warned", set())
+    norm = norms.FusedRMSNorm(32)
+    norm._parameters["weight"] = torch.ones(32).as_subclass(type("Sharded", (torch.Tensor,), {}))
+    assert sums.sum_norm(norm, torch.ones(2, 32), torch.ones(2, 32)) is None
 
 
 def test_norms_of_other_models_are_fused_too(monkeypatch):

@@ -162,6 +162,16 @@ def test_angles_are_halved_once_in_a_pass(monkeypatch):
     assert len(seen) == 2 and seen[0][0] is seen[1][0]
 
 
+@every
+def test_a_block_may_be_called_alone_without_a_mask(name):
+    model = build(name)
+    x = torch.randn(2, 7, 32)
+    options = ("sliding_attention",) if name == "gemma3" else ()
+    given = model.model.rotary_emb(x, torch.arange(7)[None], *options)
+    block, twin = (one.model.layers[0] for one in (model, fused_twin(model)))
+    assert_near([block(x, position_embeddings=given)], [twin(x, position_embeddings=given)])
+
+
 @pytest.mark.parametrize("name", ["llama", "qwen3", "gemma3"])
 def test_positions_may_differ_by_sequence(name, monkeypatch):
     # A shift of all positions would change no result. Without a mask, transformers takes positions

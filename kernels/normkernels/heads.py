@@ -6,7 +6,7 @@ so that channel i and its partner i + pairs are in the same thread's registers:
     channels      0 … pairs      pairs … 2·pairs      the rest, which is not rotated
     half          first          second               half in the first, half in the second
 
-Interleaved, channels 2i and 2i + 1 are partners: the even ones are the first half, the odd ones the
+If interleaved, channels 2i and 2i + 1 are partners: even channels form the first half, odd ones the
 second. Each half, or the whole vector, is one dense tile, read and written 16 bytes at a time.
 Heads of one token share a tile because they share its cosines and sines.
 """

@@ -3,12 +3,13 @@
     h = residual + norm(x)     `rms_norm_add`: OLMo 2
     y = next_norm(h)           `rms_norm_add_norm` returns it too: the sandwich of Gemma 2 and 3
 
-norm(x) is rounded to x's dtype, h to the wider dtype of x and residual, and y has h's dtype, all as
-in unfused code. Bytes per value, if s is the size of every value: read x and residual, write h and
-y (3s for `rms_norm_add`, 4s for the pair), while separate kernels move 5s and 7s.
+In half precision norm(x) is rounded to x's dtype, also where the weight is wider, h to the wider
+dtype of x and residual, and y to h's dtype, as in unfused code. Bytes per value, if s is the size
+of every value: read x and residual, write h and y (3s for `rms_norm_add`, 4s for the pair), while
+separate kernels move 5s and 7s.
 
-The backward pass has no kernel of its own. residual's gradient is h's, dh, which passes no norm; so
-`norm_backward` runs once for `rms_norm_add` (3s), and twice for the pair (4s + 3s):
+The backward pass has no kernel of its own. The residual's gradient is h's total gradient; only x's
+passes a norm. `norm_backward` runs once for `rms_norm_add` (3s) and twice for the pair (4s + 3s):
 
     dz = (next_norm's gradient of dy) + dh        dresidual = dz        dx = norm's gradient of dz
 
@@ -112,7 +113,7 @@ def _start(
     round_first: bool,
     normalizes: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None]:
-    """Return h, y, and both norms' reciprocal roots; without the next norm two are None."""
+    """Return h, y and the norms' reciprocal roots; without a next norm, y and its root are None."""
     h = allocate_rows(x, torch.promote_types(x.dtype, residual.dtype))
     y = allocate_rows(h) if normalizes else None
     rstd, *more = allocate_statistics(x, 1 + normalizes)
@@ -214,7 +215,7 @@ def _launch_pair(
 
 
 def _launch_pair_backward(
-    dy: Tensor,
+    dy: Tensor | None,
     dh: Tensor | None,
     x: Tensor,
     h: Tensor,
@@ -227,6 +228,10 @@ def _launch_pair_backward(
     learns: bool,
     next_learns: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    if dy is None:  # only h was used: the next norm has no part in the result
+        assert dh is not None
+        dx, dweight = _launch_add_backward(dh, x, weight, rstd, offset, round_first, learns)
+        return dx, h.new_empty(0), dweight, h.new_empty(0)
     dz, _, dnext_weight, _ = norm_backward(
         dy,
         h,
@@ -252,13 +257,10 @@ def _take_pair_gradients(ctx, backward, dy, dh, *_) -> tuple:
     x, h, weight, next_weight, rstd, next_rstd = ctx.saved_tensors
     if dy is None and dh is None:
         return (None,) * 7
-    learns, next_learns = (
-        one is not None and needed
-        for one, needed in zip((weight, next_weight), ctx.needs_input_grad[2:4], strict=True)
-    )
-    # If only h was used, y's gradient counts as 0.
+    learns = weight is not None and ctx.needs_input_grad[2]
+    next_learns = dy is not None and next_weight is not None and ctx.needs_input_grad[3]
     dx, dz, dweight, dnext_weight = backward(
-        torch.zeros_like(h) if dy is None else dy,
+        dy,
         dh,
         x,
         h,
@@ -270,6 +272,7 @@ def _take_pair_gradients(ctx, backward, dy, dh, *_) -> tuple:
         learns,
         next_learns,
     )
+    dz = dh if dy is None else dz
     return (
         dx,
         dz.to(ctx.skip_dtype) if ctx.needs_input_grad[1] else None,
@@ -318,7 +321,7 @@ def rms_norm_add_norm(
     offset: float = 0.0,
     round_first: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Return (y, h): h = residual + RMSNorm(x), and its RMSNorm y with gain `next_weight`.
+    """Return (y, h): h = residual + RMSNorm(x), and its RMSNorm y with weight `next_weight`.
 
     Both have shape (…, N) and the wider dtype. Both norms have the same eps, `offset` and rounding
     order: see `rms_norm_add`.

@@ -229,7 +229,7 @@ def qk_norm_rope(
     Gains are (head_dim,), shared by all heads, or (heads, head_dim). `angles` are radians (time,
     pairs), or (batch, time, pairs) if positions differ by sequence, or their (cos, sin), which
     saves two small kernels per call; with 2·pairs < head_dim only the first 2·pairs channels are
-    rotated. Channel i rotates with channel i + pairs, or `interleaved`, channel 2i with channel
+    rotated. Channel i rotates with channel i + pairs or, if `interleaved`, channel 2i with
     2i + 1. Any strides are allowed; the results are dense.
     """
     check(q, k, q_weight, k_weight, norm, eps)

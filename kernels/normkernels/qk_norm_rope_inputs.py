@@ -61,12 +61,12 @@ def make_cos_sin(
     time, n = q.shape[-3], q.shape[-1]
     for role, tensor in (("cos", cos), ("sin", sin)):
         check_tensor("qk_norm_rope", role, tensor, q)
-    before = q.shape[:-2]  # the axes of tokens, of which angles may have all, or the last ones
+    before = q.shape[:-2]  # q's token axes; angles have all of them or only the last
     fits = cos.ndim >= 2 and cos.shape[:-1] == before[max(0, len(before) - cos.ndim + 1) :]
     if not fits or cos.shape != sin.shape or 2 * cos.shape[-1] > n:
         raise ValueError(
             f"kernel qk_norm_rope needs angles of shape (time, pairs) = ({time}, up to {n // 2}), "
-            "or (batch, time, pairs) with the batch of q; got "
+            "or (batch, time, pairs) with q's batch size; got "
             f"{tuple(cos.shape)}{'' if cos.shape == sin.shape else f' and {tuple(sin.shape)}'}"
         )
     if cos.requires_grad or sin.requires_grad:

@@ -5,11 +5,13 @@
     s = max |y| / 448           over a row, or over each `group` of its values; 1 where all y are 0
     q = y / s                   rounded to e4m3, whose largest number is 448
 
-q · s is what a matrix multiplication in FP8 reads. Bytes per value of 2 bytes: read x, write q: 3
-instead of 4 + 2 + 2 + 1 = 9 in three kernels (norm, maximum, quotient).
+A matrix multiplication in FP8 reads q and s. With values of 2 bytes, the kernel moves 3 bytes per
+value (reads x, writes q); three kernels (norm, maximum, quotient) move 4 + 2 + 3 = 9.
 
-There is no gradient: in training, the quotient's is taken to be that of y. It needs compute
-capability 8.9 (Ada, Hopper) or later. Rows of up to 32768 values: a whole row is in registers.
+The kernel has no gradient (training code usually uses a straight-through estimate). It needs
+compute capability 8.9 (Ada, Hopper) or higher. Rows have up to 32768 values: a whole row is in
+registers. A q of a NaN is NaN, but the maximum ignores it; the formula's scale is NaN, too.
+
 Sources: Micikevicius et al. 2022, arXiv 2209.05433 (e4m3); DeepSeek-AI 2024, arXiv 2412.19437
 (groups of 128). Formulas: `normkernels.formulas.rms_norm_fp8`, `add_rms_norm_fp8`.
 """
@@ -59,10 +61,11 @@ def _forward(
     like_ptr = x_ptr if residual_ptr is None else h_ptr
     y = apply_gain(h * rstd, like_ptr, weight_ptr, columns, N, OFFSET, FIRST)
     y = y.to(dtype).to(tl.float32)
-    # Values beyond the row are 0, which no maximum is smaller than.
+    # Values beyond the row are 0, so they cannot change a maximum of magnitudes.
     grouped = tl.reshape(tl.where(here, y, 0), (ROWS, BLOCK // GROUP, GROUP))
     most = tl.max(tl.abs(grouped), axis=2)
-    scale = tl.where(most == 0, 1.0, most / LARGEST)
+    scale = tl.div_rn(most, tl.full(most.shape, LARGEST, tl.float32))
+    scale = tl.where(most == 0, 1.0, scale)
     grouped = tl.div_rn(grouped, tl.broadcast_to(scale[:, :, None], grouped.shape))
     q = tl.reshape(grouped, (ROWS, BLOCK)).to(q_ptr.dtype.element_ty)
     tl.store(q_ptr + rows * N + columns, q, mask=here)
@@ -173,7 +176,7 @@ def _check(
         )
     if x.is_cuda and torch.cuda.get_device_capability(x.device) < (8, 9):
         raise ValueError(
-            f"kernel {name} needs a GPU of compute capability 8.9 or later, got "
+            f"kernel {name} needs a GPU of compute capability 8.9 or higher, got "
             f"{'.'.join(map(str, torch.cuda.get_device_capability(x.device)))}; use "
             f"normkernels.formulas.{name}"
         )

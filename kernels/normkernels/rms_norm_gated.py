@@ -54,10 +54,10 @@ def _forward(
     tl.store(rstd_ptr + rows, rstd, mask=rows < M)
     y = apply_gain(x * rstd, x_ptr, weight_ptr, columns, N, 0.0, FIRST)
     if FIRST and weight_ptr is not None:  # noqa: SIM102 (without a weight it has no dtype)
-        # Of two different dtypes, the product is float32.
+        # The product of two different dtypes is float32.
         if weight_ptr.dtype.element_ty == x_ptr.dtype.element_ty:
             y = y.to(x_ptr.dtype.element_ty).to(tl.float32)
-    tl.store(y_ptr + rows * N + columns, y * gate * tl.sigmoid(gate), mask=here)
+    tl.store(y_ptr + rows * N + columns, y * (gate * tl.sigmoid(gate)), mask=here)
 
 
 @triton.jit
@@ -67,7 +67,7 @@ def _backward(
     N: tl.constexpr, FIRST: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Walk over all rows, ROWS at a time; leave one row of dg."""
+    """Process this program's share of the rows, ROWS at a time; store its partial row of dg."""
     program = tl.program_id(0).to(tl.int64)
     columns = all_columns(ROWS, BLOCK)
     inside = within(columns, N, BLOCK)

@@ -42,8 +42,8 @@ def qk_norm_rope(
 
     A gain is (head_dim,), shared by all heads, or (heads, head_dim). `angles` are radians (time,
     pairs), or (batch, time, pairs) if positions differ by sequence, or their (cos, sin); with
-    2·pairs < head_dim only the first 2·pairs channels turn. Channel i turns with channel i + pairs,
-    or `interleaved`, channel 2i with channel 2i + 1.
+    2·pairs < head_dim only the first 2·pairs channels turn. Channel i turns with channel i + pairs
+    or, if `interleaved`, channel 2i with 2i + 1.
     """
     _check_inputs(q, k, q_weight, k_weight, norm, eps)
     turns = None if angles is None else _compute_rotations(angles, q)
@@ -95,12 +95,12 @@ def _compute_rotations(angles: Tensor | _Turns, q: Tensor) -> _Turns:
         angles = wide.cos(), wide.sin()
     cos, sin = angles
     time, n = q.shape[-3], q.shape[-1]
-    before = q.shape[:-2]  # the axes of tokens, of which angles may have all, or the last ones
+    before = q.shape[:-2]  # q's token axes; angles have all of them or only the last
     fits = cos.ndim >= 2 and cos.shape[:-1] == before[max(0, len(before) - cos.ndim + 1) :]
     if not fits or cos.shape != sin.shape or 2 * cos.shape[-1] > n:
         raise ValueError(
             f"qk_norm_rope needs angles of shape (time, pairs) = ({time}, up to {n // 2}), or "
-            "(batch, time, pairs) with the batch of q; got "
+            "(batch, time, pairs) with q's batch size; got "
             f"{tuple(cos.shape)}{'' if cos.shape == sin.shape else f' and {tuple(sin.shape)}'}"
         )
     if cos.requires_grad or sin.requires_grad:

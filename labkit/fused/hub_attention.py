@@ -5,9 +5,8 @@
 
 It runs transformers' own code with a different function under the name `apply_rotary_pos_emb`;
 everything else, caches and masks included, is theirs. In half precision norm and rotation round
-once, while theirs round after each operation. The kernel takes one table of angles for all
-sequences. If each sequence has its own position ids, or if only a part of a head is rotated, their
-function runs.
+once, while theirs round after each operation. If only a part of a head is rotated, their function
+runs.
 """
 
 from collections.abc import Callable

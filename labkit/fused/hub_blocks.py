@@ -4,8 +4,8 @@
     Gemma 2, Gemma 3    x + N'(A(N(x))),  then  x + M'(F(M(x)))
     OLMo 2              x + N'(A(x)),  then  x + M'(F(x))
 
-A sum is computed with N' or M' and with the norm that reads it: the first one with M, the second
-with the N of the next block, or with the model's final norm.
+One kernel computes a sum with its N' or M' and the norm that reads it, where these exist. M reads
+the first sum; the next block's N or the final norm reads the second.
 """
 
 from typing import Any
@@ -72,6 +72,7 @@ class OutputNormBlock(Block):
         """Pass the stream through both sublayers."""
         if args or torch.compiler.is_compiling():
             return super().forward(hidden_states, *args, **kwargs)
+        kwargs.setdefault("attention_mask", None)
         write = self.self_attn(hidden_states=hidden_states, **kwargs)[0]
         stream = add(hidden_states, write, None, self.post_attention_layernorm)
         return self.end(stream, self.mlp(stream), self.post_feedforward_layernorm)

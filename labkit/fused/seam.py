@@ -42,10 +42,10 @@ def accepts_tensors(x: Tensor, *others: Tensor | None) -> bool:
     """Return whether the kernels support these tensors; if not, the formula is used.
 
     They need Triton, and support plain tensors on one supported device, neither float64 nor
-    distributed, whose rows are not too long; for each kind of other tensors a single warning
-    names it. They are not used under torch.compile, which fuses a norm with the operations around
-    it but cannot see into our kernels: a fused model compiles as if it had no kernels, which was
-    faster at width 1,024 and no slower at 4,096.
+    distributed, whose rows are not too long; other tensors cause one warning per kind. They are not
+    used under torch.compile, which fuses a norm with the operations around it but cannot see into
+    our kernels: a fused model compiles as if it had no kernels, which was faster at width 1,024 and
+    no slower at 4,096.
     """
     if torch.compiler.is_compiling() or (_package is None and explain_missing()):
         return False

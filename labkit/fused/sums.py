@@ -41,13 +41,15 @@ class How(NamedTuple):
 
 
 def read_norm(norm: Any, write: Tensor, stream: Tensor, dtype: torch.dtype) -> How | None:
-    """Return how a norm of sums of these tensors is computed in `dtype`; None if by no kernel."""
+    """Return what a kernel needs to compute `norm` in `dtype`; None if no kernel applies."""
     kernel = KERNELS.get(type(norm))
     if kernel is None or not is_plain(norm):
         return None
     weight, bias = norm.weight, getattr(norm, "bias", None)
     shape, dim = getattr(norm, "normalized_shape", None), write.shape[-1:]
-    freed = weight is not None and weight.shape != dim  # as sharded training does between steps
+    # Sharded training frees weights between steps, or leaves a part of each on every device.
+    plain = type(weight) in (Tensor, nn.Parameter)
+    freed = weight is not None and (weight.shape != dim or not plain)
     fits = shape in (None, tuple(dim)) and write.shape == stream.shape and not freed
     if not fits or not accepts_tensors(write, stream, weight, bias):
         return None
@@ -76,7 +78,7 @@ def sum_norms(
 ) -> tuple[Tensor | None, Tensor] | None:
     """Return norm(h) and h = stream + inner(write) in one kernel; None if no kernel applies.
 
-    Only h, with None as the first result, if there is no `norm` or it differs in kind from `inner`.
+    The first result is None if no kernel computes both norms.
     """
     first = read_norm(inner, write, stream, write.dtype)
     if first is None or first.kernel == "layer_norm":

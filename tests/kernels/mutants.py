@@ -146,7 +146,7 @@ MUTANTS = [
     Mutant("a scale for the row in place of one for each group", "rms_norm_fp8.py",
            "GROUP=group or tile.block", "GROUP=tile.block", ("values_and_scales", "the_largest")),
     Mutant("a row of zeros divided by its maximum", "rms_norm_fp8.py",
-           "tl.where(most == 0, 1.0, most / LARGEST)", "most / LARGEST", ("the_largest",)),
+           "tl.where(most == 0, 1.0, scale)", "scale", ("the_largest",)),
     Mutant("the unrounded norm is quantized", "rms_norm_fp8.py",
            "y = y.to(dtype).to(tl.float32)", "pass", ("values_and_scales",)),
     Mutant("a gate's slope without its second term", "rms_norm_gated.py",

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import torch
+from normkernels import rms_norm_add_norm
 
 from .cases import NAMED
 from .laws_formula import compare_with_formula
@@ -34,6 +35,18 @@ def check_the_norm_may_read_the_sum_before_rounding():
         assert rms(y.double() - ref) < rms(after.outputs[0].double() - ref)
         assert (y.double() != rounded(ref, BRAIN)).double().mean() < 0.01, "rounded once"
         near(Run((), (), before.grads), Run((), (), exact.grads), 2.0**-6)
+
+
+def check_an_unused_norm_has_no_gradient_and_spreads_no_infinity():
+    """If only the sum is used, the next norm's weight gets None, and other rows stay finite."""
+    inputs = draw(NAMED["rms_norm_add_norm:gemma"], Setting(5, 129))
+    inputs["residual"][0, 3] = float("inf")
+    given = {name: value.requires_grad_() for name, value in inputs.items()}
+    _, h = rms_norm_add_norm(**given, offset=1.0)
+    h[1:].sum().backward()
+    assert given["next_weight"].grad is None
+    for name in ("x", "residual", "weight"):
+        assert given[name].grad.isfinite().all(), name
 
 
 def check_any_weight_of_the_skip():

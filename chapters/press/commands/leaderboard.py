@@ -37,10 +37,10 @@ def rank_entries(
     An entry is an arm of the ladder, RECIPE, RECIPE+NORM, a block with norms in the slots you name
     (at:q,k,middle), or your norm from a file: RECIPE+my_norm.py. Recorded runs are read. Others are
     trained like the book's: the learning rate is tuned with three seeds, and the result is
-    evaluated with twenty others, or ten for some of the book's arms (some 35 minutes of one core on
-    rung S). Pairs are compared with one standard deviation for all arms, adjusted by Holm: entries
-    that share a letter are not distinguishable. Runs are stored: the same command continues. --look
-    takes a minute and shows whether a norm fails.
+    evaluated with twenty others (ten for some of the book's arms). This takes about 35 minutes on
+    one core for rung S. Pairs are compared with one standard deviation for all arms, adjusted by
+    Holm: entries that share a letter are not distinguishable. Runs are stored: the same command
+    continues. --look takes a minute and shows whether a norm fails.
     """
     if starter is not None:
         return _write_starter(starter)
