@@ -26,7 +26,7 @@ from normkernels.checks import check_parameters, check_rows
 from normkernels.launch import is_fake, launch
 from normkernels.norm_backward import norm_backward
 from normkernels.operator import make_differentiable
-from normkernels.rms_norm import apply_gain
+from normkernels.rms_norm import apply_gain, rms_norm_backward
 from normkernels.rows import (
     all_columns,
     allocate_rows,
@@ -159,21 +159,6 @@ def _launch_add(
     return h, rstd
 
 
-def _launch_add_backward(
-    dh: Tensor,
-    x: Tensor,
-    weight: Tensor | None,
-    rstd: Tensor,
-    offset: float,
-    round_first: bool,
-    learns: bool,
-) -> tuple[Tensor, Tensor]:
-    dx, _, dweight, _ = norm_backward(
-        dh, x, rstd, weight, learns=learns, offset=offset, round_first=round_first
-    )
-    return dx, dweight
-
-
 def _save_add(ctx, inputs, output) -> None:
     x, residual, weight, _, *ctx.order = inputs
     ctx.skip_dtype = residual.dtype
@@ -193,7 +178,7 @@ def _take_add_gradients(ctx, backward, dh, *_) -> tuple:
 _rms_norm_add = make_differentiable(
     "rms_norm_add",
     _launch_add,
-    _launch_add_backward,
+    rms_norm_backward,
     save=_save_add,
     gradients=_take_add_gradients,
     rowwise=2,
@@ -230,7 +215,7 @@ def _launch_pair_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     if dy is None:  # only h was used: the next norm has no part in the result
         assert dh is not None
-        dx, dweight = _launch_add_backward(dh, x, weight, rstd, offset, round_first, learns)
+        dx, dweight = rms_norm_backward(dh, x, weight, rstd, offset, round_first, learns)
         return dx, h.new_empty(0), dweight, h.new_empty(0)
     dz, _, dnext_weight, _ = norm_backward(
         dy,
@@ -242,7 +227,7 @@ def _launch_pair_backward(
         offset=offset,
         round_first=round_first,
     )
-    dx, dweight = _launch_add_backward(dz, x, weight, rstd, offset, round_first, learns)
+    dx, dweight = rms_norm_backward(dz, x, weight, rstd, offset, round_first, learns)
     return dx, dz, dweight, dnext_weight
 
 

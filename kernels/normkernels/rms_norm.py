@@ -108,7 +108,7 @@ def _launch_forward(
     return y, rstd
 
 
-def _launch_backward(
+def rms_norm_backward(
     dy: Tensor,
     x: Tensor,
     weight: Tensor | None,
@@ -117,6 +117,7 @@ def _launch_backward(
     round_first: bool,
     learns: bool,
 ) -> tuple[Tensor, Tensor]:
+    """Return dx and dweight; dweight is empty unless the gain `learns`."""
     dx, _, dweight, _ = norm_backward(
         dy, x, rstd, weight, learns=learns, offset=offset, round_first=round_first
     )
@@ -138,7 +139,7 @@ def _take_gradients(ctx, backward, dy, *_) -> tuple:
 
 
 _rms_norm = make_differentiable(
-    "rms_norm", _launch_forward, _launch_backward, save=_save_inputs, gradients=_take_gradients
+    "rms_norm", _launch_forward, rms_norm_backward, save=_save_inputs, gradients=_take_gradients
 )
 
 
