@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import torch
-from normkernels import rms_norm_add_norm
+from normkernels import rms_norm_add_norm, rms_norm_gated
 
 from .cases import NAMED
 from .laws_formula import compare_with_formula
-from .measure import BRAIN, Run, Setting, draw, fused, identical, rms, rounded, truth
+from .measure import BRAIN, DEVICE, Run, Setting, draw, fused, identical, rms, rounded, truth
 
 
 def near(actual: Run, exact: Run, share: float = 2e-6) -> None:
@@ -47,6 +47,13 @@ def check_an_unused_norm_has_no_gradient_and_spreads_no_infinity():
     assert given["next_weight"].grad is None
     for name in ("x", "residual", "weight"):
         assert given[name].grad.isfinite().all(), name
+
+
+def check_a_gate_far_below_zero_closes():
+    """The product with the norm may not overflow before the sigmoid makes it 0."""
+    x, gate = torch.zeros(2, 3, 8, device=DEVICE)
+    x[:, 0], gate[:] = 1.0, -3e38
+    assert not rms_norm_gated(x, gate).any()
 
 
 def check_any_weight_of_the_skip():
