@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from labkit.corpora.ngrams import ngram_loss
 from labkit.experiments import Results, ladder
 from labkit.experiments.claims import collect_claims
 from labkit.experiments.ladder import comparing, orders, rates
@@ -26,9 +27,10 @@ from labkit.experiments.ladder.rates import (
     learns,
     name_rate,
 )
-from labkit.experiments.ladder.reading import pool_losses, read_losses
+from labkit.experiments.ladder.reading import pool_losses, read_losses, read_results
 from labkit.experiments.sample import computed
-from labkit.statistics.pooled import pool_scatter
+from labkit.leaderboard.standings import rank_ladder
+from labkit.statistics.pooled import Difference, pool_scatter
 from labkit.training import Record
 
 START = "2026-02-01T00:00:00+00:00"
@@ -208,7 +210,33 @@ def test_a_report_is_strict_only_with_all_seeds_that_its_rung_asks():
     assert list_strict_seeds("S", "b2t") == sorted(TEN) == list_strict_seeds("M", "pre")
 
 
-def test_a_run_that_diverged_has_no_loss_and_its_method_no_report():
+def test_a_run_that_diverged_counts_as_the_unigram_baseline_and_the_card_says_so():
+    def read(run):
+        if run.seed >= ladder.TUNING_SEED:
+            return row("b2t", run.seed, 1.4 + (math.log10(run.train.lr) + 2) ** 2)[1]
+        return row("b2t", run.seed, None if run.seed == 8 else B2T.get(run.seed, 1.4))[1]
+
+    own = read_results(["S"], ["b2t"], read)
+    baseline = ngram_loss(ladder.build_text("S"), 1)
+    assert baseline == pytest.approx(ladder.FREQUENCIES, abs=0.01)
+    losses = ladder.reported(own, "b2t")["S"]
+    assert losses == {seed: B2T[seed] if seed != 8 else baseline for seed in TEN}
+    found = Results((*(r for r in FOUND if r[0]["arm"] != "b2t"), *own.rows))
+    assert ladder.has_reported(found, "b2t", "S")
+    lead = comparing.compare_on(found, "S", "b2t")
+    assert lead.mean == pytest.approx(fmean(PRE.values()) - fmean(losses.values()))
+    assert lead.pairs[[*losses].index(8)] == PRE[8] - baseline
+    assert not lead.pooled and lead.scatter[0][1] == 9, "it scatters more than the others"
+    assert lead.lost == Difference.from_dict(lead.to_dict()).lost == (1, 0)
+    assert comparing.compare_on(found, "S", "qk").lost == ()
+    with collect_claims() as made:
+        Comparison({"S": lead}, lambda rung: ()).claim("10-x", "> 0", "It ends lower.")
+    assert "1 of 10 runs of b2t diverged, counted as the unigram baseline" in str(made[0])
+    (entry,) = rank_ladder(own, {"B2T": "b2t"}, "S").rows
+    assert entry.mean is None and entry.values.count(None) == 1
+
+
+def test_a_run_without_a_loss_leaves_its_method_without_a_report():
     rows = [r for r in FOUND if (r[0]["arm"], r[0]["seed"]) != ("b2t", 8)]
     lost = Results((*rows, row("b2t", 8, None)))
     assert sorted(ladder.reported(lost, "b2t")["S"]) == [s for s in sorted(TEN) if s != 8]

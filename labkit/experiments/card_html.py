@@ -178,6 +178,10 @@ def describe_rungs(claim: Card) -> list[str]:
         if isinstance(one, Difference) and one.devices:
             on = (f"{arm} on {name}" for arm, name in zip(one.arms, one.devices, strict=True))
             words += f", {', '.join(on)}"
+        if isinstance(one, Difference) and one.lost:
+            runs = zip(one.arms, one.lost, (one.one, one.other), strict=True)
+            lost = " and ".join(f"{n} of {len(of)} runs of {arm}" for arm, n, of in runs if n)
+            words += f", {lost} diverged, counted as the unigram baseline"
         mean = format_number(one.mean, high - low)
         lines.append(f"{rung}: {mean} {format_interval(low, high)}, {words}")
     return lines + list(claim.get("lacking") or ())

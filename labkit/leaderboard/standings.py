@@ -148,17 +148,19 @@ def rank_ladder(
         base = ladder.build_base_run(rung, (own or {}).get(arm, arm))
         of_arm = found.where(arm=arm, rung=rung)
         (rate,), tried = of_arm.where(stage="final").by("lr"), of_arm.where(stage="tuning").by("lr")
-        losses = ladder.reported(found, arm).get(rung, {})
-        seeds = [labels["seed"] for labels, _ in of_arm.where(stage="final")]
+        finals = [record for _, record in of_arm.where(stage="final")]
         cost = count_footprint(cast(ModelConfig, base.model), text.batch, text.time)
         rows.append(
             Row(
                 name,
-                tuple(losses.get(seed) for seed in seeds),
+                tuple(
+                    None if of.diverged_at is not None else of.probes["test"]["loss"]
+                    for of in finals
+                ),
                 rate,
                 rate in (min(tried), max(tried)),
                 ladder.measure_tuning_left(found, rung, arm, scatter.sd),
-                len(seeds) > len(ladder.SEEDS),
+                len(finals) > len(ladder.SEEDS),
                 base.train.steps,
                 cost.operations,
                 cost.norm_share,

@@ -53,6 +53,7 @@ class Difference:
     pairs: tuple[float, ...] = ()  # `other` minus `one`, for each shared seed
     paired: bool = False  # judged only by these
     devices: tuple[str, ...] = ()  # on which each arm was trained, if that differs
+    lost: tuple[int, ...] = ()  # number of each arm's runs that diverged, if any did
 
     def to_dict(self) -> dict[str, Any]:
         """Return the samples, the parts of the interval and the dates, in the ledger's format."""
@@ -65,7 +66,7 @@ class Difference:
         if self.pairs:
             kept["pairs"] = _round_all(self.pairs)
         named = {"arms": list(self.arms), "since": self.since, "looked": self.looked,
-                 "devices": list(self.devices)}  # fmt: skip
+                 "devices": list(self.devices), "lost": list(self.lost)}  # fmt: skip
         kept |= {name: value for name, value in named.items() if value}
         return kept | ({"paired": True} if self.paired else {})
 
@@ -84,6 +85,7 @@ class Difference:
             pairs=tuple(map(float, kept.get("pairs", ()))),
             paired=bool(kept.get("paired")),
             devices=tuple(kept.get("devices", ())),
+            lost=tuple(kept.get("lost", ())),
         )
 
     def pair(self) -> "Difference":

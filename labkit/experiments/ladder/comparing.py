@@ -9,6 +9,7 @@ paired (comparison.py). Cards show both intervals.
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -109,14 +110,12 @@ def claim_locked(
     source: str,
     *,
     names: Mapping[str, str] | None = None,
-    effect: float | None = None,
     **more: Any,
 ) -> Claim | None:
     """Show the card of a locked comparison; if runs are missing, print that it waits.
 
     Sentence, criterion, arms and rungs are the lock's. `names` gives each arm's name on the card;
-    `effect` is the effect with which the margin of a two-sided criterion is compared; `more` goes
-    to the comparison's `claim`, such as `published` or `domain`.
+    `more` goes to the comparison's `claim`, such as `published` or `domain`.
 
     Raises:
         ValueError: there is no lock with this id and two arms.
@@ -131,7 +130,7 @@ def claim_locked(
     where = f"With {RUNGS[varied[0]].changes} and" if varied else "At size {rung}, with"
     return improvement(found, *lock.arms).claim(
         id,
-        lock.criterion if effect is None else f"{lock.criterion} of {effect}",
+        lock.criterion,
         lock.said,
         found=f"{where} tuned learning rates, the test loss of {{one}} is "
         "{apart:.4f} nats {side} that of {other}.",
@@ -148,7 +147,9 @@ def compare_on(found: Results, rung: str, arm: str, over: str = "pre") -> Differ
     left, left_over = (measure_tuning_left(found, rung, name, scatter.sd) for name in (arm, over))
     alone = (_is_apart(arm, scatter), _is_apart(over, scatter))
     runs = found.where(arm=[arm, over], rung=rung)
-    return compare_samples(
+    finals = [_list_reports(runs, name) for name in (arm, over)]
+    lost = tuple(sum(one.diverged_at is not None for one in of_arm) for of_arm in finals)
+    lead = compare_samples(
         [*of[arm].values()],
         [*of[over].values()],
         scatter,
@@ -158,8 +159,9 @@ def compare_on(found: Results, rung: str, arm: str, over: str = "pre") -> Differ
         looked=runs.find_start(),
         arms=(arm, over),
         pairs=[of[over][seed] - loss for seed, loss in of[arm].items() if seed in of[over]],
-        devices=name_devices(*(_list_reports(runs, name) for name in (arm, over))),
+        devices=name_devices(*finals),
     )
+    return replace(lead, lost=lost) if any(lost) else lead
 
 
 def _list_reports(runs: Results, arm: str) -> list[Record]:

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
+from labkit.corpora.ngrams import ngram_loss
 from labkit.experiments.experiment import Results
 from labkit.experiments.ladder.method import SEEDS, MethodRuns, list_strict_seeds
 from labkit.experiments.ladder.rates import Read
-from labkit.experiments.ladder.rungs import ARMS, CLIMBED, Arm
+from labkit.experiments.ladder.rungs import ARMS, CLIMBED, Arm, build_text
 from labkit.statistics.pooled import Scatter, pool_scatter
 
 PARTLESS = "no attention"  # for the benefit of attention, which judging a comparison needs
@@ -48,6 +49,8 @@ def read_results(
     Stages are tuning, final (the evaluation), first (the five seeds of a first look, which a
     chapter may pair with its own runs) and room (other seeds at coarse rates, which measure the
     cost of a wrong rate).
+
+    If an evaluation run diverged, its test loss is that of the unigram baseline on the rung's text.
     """
     rows = []
     named = arms if isinstance(arms, Mapping) else {name: name for name in arms}
@@ -65,6 +68,9 @@ def read_results(
                 if stage == "room" and run in taken:
                     continue
                 if (record := read(run)) is not None:
+                    if stage == "final" and record.diverged_at is not None:
+                        lost = {"test": {"loss": ngram_loss(build_text(rung), 1)}}
+                        record = replace(record, probes=record.probes | lost)
                     labels = {"arm": name, "rung": rung, "lr": run.train.lr, "seed": run.seed}
                     rows.append((labels | {"stage": stage}, record))
     return Results(tuple(rows))
@@ -73,17 +79,16 @@ def read_results(
 def read_test_losses(
     found: Results, stage: str = "final"
 ) -> dict[tuple[str, str], dict[int, float]]:
-    """Return a stage's test losses by (rung, arm) and by seed, without diverged runs."""
+    """Return a stage's test losses by (rung, arm) and by seed, without runs that have none."""
     losses: dict[tuple[str, str], dict[int, float]] = {}
     for labels, record in found:
-        if labels["stage"] == stage and record.diverged_at is None:
-            of = losses.setdefault((labels["rung"], labels["arm"]), {})
-            of[labels["seed"]] = record.probes["test"]["loss"]
+        if labels["stage"] == stage and (loss := record.probes["test"]["loss"]) is not None:
+            losses.setdefault((labels["rung"], labels["arm"]), {})[labels["seed"]] = loss
     return losses
 
 
 def reported(found: Results, arm: str) -> dict[str, dict[int, float]]:
-    """Return an arm's test losses by rung and seed, without diverged runs."""
+    """Return an arm's test losses by rung and seed."""
     return {rung: of for (rung, name), of in read_test_losses(found).items() if name == arm}
 
 
