@@ -16,7 +16,7 @@ def book(tmp_path, monkeypatch):
     return root
 
 
-def execute(root, one, two, seed=0):
+def execute(root, one, two):
     """Simulate an execution of the two chapters with these claims."""
     pretend(root, "01_one", *one)
     pretend(root, "02_two", *two)
@@ -25,7 +25,7 @@ def execute(root, one, two, seed=0):
         for name in ("01_one", "02_two")
         for claim in state.read_state(root, "book", name)["claims"]
     )
-    ledger.gather_claims(root, "book", joined, seed)
+    ledger.gather_claims(root, "book", joined)
 
 
 def recorded(root):
@@ -143,13 +143,6 @@ def test_a_long_size_is_recorded_chapter_by_chapter(accepted, capsys, monkeypatc
     assert "left out, for they were not executed with it: 01_one" in capsys.readouterr().out
     claims = recorded(accepted)["claims"]
     assert claims["02-mean"]["verdict"] == "not-seen" and claims["01-mean"]["why"] != "x"
-
-
-def test_claims_of_another_seed_do_not_enter_the_ledger(accepted, capsys):
-    execute(accepted, [card("01-mean")], [card("02-mean")], seed=1)
-    assert cli.main(["book", "check", "claims"]) == 1
-    assert cli.main(["book", "accept", "--all", "--why", "x"]) == 1
-    assert "must come from seed 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["{", '{"schema": 1}', '{"schema": 2, "claims": {}}', "[]"])

@@ -2,16 +2,14 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import tarfile
-import time
 from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
 from stored_runs import LANGUAGE, record
-from toy_book import chapter_text, command, make_book, run
+from toy_book import chapter_text, make_book, run
 
 from labkit import TrainConfig
 from labkit.experiments.records import Records, compute_checksum, to_row
@@ -194,18 +192,3 @@ def test_a_recipe_that_nobody_trained_costs_what_its_size_does(tmp_path):
 )
 def test_a_duration_is_said_in_hours_and_minutes(seconds, words):
     assert format_duration(seconds) == words
-
-
-@pytest.mark.slow
-def test_a_kill_while_recording_loses_nothing(trained):
-    keys = sorted(path.stem for path in (trained / ".labkit" / "runs").glob("*.json"))
-    for number in range(8):  # spread over the time that the command takes
-        process = command(trained, "book", "record", start_new_session=True)
-        time.sleep(1.0 + number * 3.0 / 8)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        there = set(Records(trained).load_rows("01"))
-        there |= {path.stem for path in (trained / ".labkit" / "runs").glob("[0-9a-f]*.json")}
-        assert sorted(there) == keys
-    assert run(trained, "book", "record")[0] == 0
-    assert sorted(Records(trained).load_rows("01")) == keys

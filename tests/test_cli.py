@@ -28,9 +28,9 @@ def book(tmp_path, monkeypatch):
         (["cook"], "leaderboard"),
         (["book", "bild"], "build"),
         (["book", "build", "--size", "tiny"], "gpu"),
-        (["book", "build", "--seed", "x"], "integer, got 'x'"),
+        (["homework", "release", "--seed", "x"], "integer, got 'x'"),
         (["book", "build", "--only", "07"], "01_one"),
-        (["book", "build", "--only", "--seed", "1"], "at least one word"),
+        (["book", "build", "--only", "--size", "book"], "at least one word"),
         (["book", "build", "--nope"], "No such option: --nope"),
         (["book", "accept", "a"], "--why"),
         (["claims", "compare"], "lists lock, locks"),
@@ -71,7 +71,7 @@ def test_a_shell_can_complete_the_verbs():
 @pytest.mark.parametrize(
     ("words", "read"),
     [
-        ("--only 03 05 --seed 1", "--only 03 --only 05 --seed 1"),
+        ("--only 03 05 --size book", "--only 03 --only 05 --size book"),
         ("a --only 03 b", "a --only 03 --only b"),
         ("--only -1 -.5 -- 05", "--only -1 --only -.5 -- 05"),
         ("--only=03 05", "--only=03 05"),

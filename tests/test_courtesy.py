@@ -296,8 +296,10 @@ def test_the_build_reads_the_summary_and_goes_red(tmp_path, capsys):
     notebook = state.notebook_path(root, "book", "01_one")
     notebook.parent.mkdir(parents=True)
     notebook.write_text("{}")
-    state.write_state(root, "book", "01_one", {"key": "", "ok": True, "claims": []} | cost)
-    job = Job(chapters.find_chapters(root)[0], root, "book", 1)  # another seed has no twin
+    state.write_state(
+        root, "book", "01_one", {"key": "", "ok": True, "claims": [], "twin": None} | cost
+    )
+    job = Job(chapters.find_chapters(root)[0], root, "book")
     assert job.finish_chapter() is False
     assert "RED: its kernel held 3072 MiB, but it declares 1024" in capsys.readouterr().out
     there = {"device": "cpu", "cpu": "a quick one", "torch": "0"}

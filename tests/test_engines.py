@@ -462,11 +462,11 @@ def test_the_engine_of_runs_is_told_to_their_chapters_and_changes_none(root, mon
     monkeypatch.setenv("LABKIT_ENGINE", "processes")  # so that it is taken back
     monkeypatch.setenv("LABKIT_ENGINE_ADDRESS", "")
     chapter = find_chapter(book, "01")
-    before = key_of(parts_of(chapter, book, "book", 0))
+    before = key_of(parts_of(chapter, book, "book"))
     status, said = run(book, "book", "runs", "--engine", "serial", "--list")
     assert status == 0, said
     assert os.environ["LABKIT_ENGINE"] == "serial"
-    assert key_of(parts_of(chapter, book, "book", 0)) == before
+    assert key_of(parts_of(chapter, book, "book")) == before
     status, said = run(book, "book", "runs", "--engine", "threads")
     assert status == 2 and "choose one of processes, ray, serial" in said
     status, said = run(book, "book", "runs", "--engine", "serial", "--address", "here:1")

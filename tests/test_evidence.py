@@ -199,7 +199,7 @@ def test_a_chapter_that_shows_verdicts_runs_again_when_another_chapters_changes(
         two = {"verdict": other, "rungs": rungs, "chapter": "02_plain"}
         claims = {"01-a": {**FOUND, "verdict": own}, "02-a": {**FOUND, **two}}
         ledger.write_text(json.dumps({"schema": 1, "claims": claims}))
-        return [key_of(parts_of(each, root, "book", 0)) for each in (toy, plain)]
+        return [key_of(parts_of(each, root, "book")) for each in (toy, plain)]
 
     first, own, other = keys("holds", "holds"), keys("not-seen", "holds"), keys("holds", "not-seen")
     assert own == first, "its own claims are not its input"

@@ -23,15 +23,7 @@ from labkit.experiments.store import CODE, Store
 from labkit.model.vision import CNNConfig, MLPConfig
 from labkit.system.pool import Pool
 from tests.slot_holder import hold
-
-TINY = Run(
-    model=MLPConfig(width=8, depth=1), data=Digits(batch=16), train=TrainConfig(steps=3, lr=0.01)
-)
-LANGUAGE = Run(
-    model=ModelConfig(dim=16, depth=1, heads=2, context=8),
-    data=Text(batch=2, time=8),
-    train=TrainConfig(steps=2),
-)
+from tests.stored_runs import LANGUAGE, TINY
 
 
 @pytest.fixture(autouse=True)

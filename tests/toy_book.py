@@ -146,7 +146,7 @@ def pretend(root: Path, name: str, *cards: dict[str, Any], size: str = "book") -
     cell.outputs = [claim_output(entry) for entry in cards]
     path = state.notebook_path(root, size, name)
     write_whole(path, nbformat.writes(notebook))
-    key = key_of(parts_of(chapter, root, size, 0))
+    key = key_of(parts_of(chapter, root, size))
     claims = [{**entry, "chapter": name, "cell": cell.id} for entry in cards]
     state.write_state(root, size, name, {"key": key, "ok": True, "claims": claims})
 

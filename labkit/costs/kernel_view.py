@@ -20,9 +20,10 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from labkit.system.files import folder_of
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 Steps = dict[tuple[str, int, int, int], dict[tuple[str, str], dict[str, Any]]]
@@ -46,20 +47,9 @@ INTERPRETED = [
 _LISTED = ("rms_norm", 4096, "bf16")  # whose individual instructions are kept
 
 
-def find_package() -> Path:
-    """Return the folder of normkernels without importing it."""
-    spec = find_spec("normkernels")
-    if spec is None or spec.origin is None:
-        raise ValueError(
-            "kernels are read from the package normkernels, which is not installed; run `make "
-            "setup`"
-        )
-    return Path(spec.origin).parent
-
-
 def kernel_text(module: str, *names: str) -> str:
     """Return the source of functions in one file of normkernels, in the order requested."""
-    text = (find_package() / f"{module}.py").read_text(encoding="utf-8")
+    text = (folder_of("normkernels") / f"{module}.py").read_text(encoding="utf-8")
     lines, found = text.splitlines(), {}
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef):
@@ -146,14 +136,14 @@ def compare_times(
 
 def source_hash() -> str:
     """Return a hash of the kernels' source, to which the recorded facts refer."""
-    files = sorted(find_package().glob("*.py"))
+    files = sorted(folder_of("normkernels").glob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 def run_program(name: str, *words: str, interpreted: bool = False) -> list[dict[str, Any]]:
     """Run one of the two programs; return a dict for each line that it prints."""
     kept = {key: text for key, text in os.environ.items() if key != "TRITON_INTERPRET"}
-    paths = [str(find_package().parent), *filter(None, [kept.get("PYTHONPATH")])]
+    paths = [str(folder_of("normkernels").parent), *filter(None, [kept.get("PYTHONPATH")])]
     environment = {**kept, "PYTHONPATH": os.pathsep.join(paths)}
     if interpreted:
         environment["TRITON_INTERPRET"] = "1"

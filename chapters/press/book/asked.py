@@ -124,15 +124,13 @@ def _hash_source(root: Path, name: str) -> str:
     return hashlib.sha256(source).hexdigest()[:16]
 
 
-def find_asked_runs(
-    root: Path, chapter: Chapter, size: str, seed: int = 0
-) -> tuple[list["Run"], list[str]]:
+def find_asked_runs(root: Path, chapter: Chapter, size: str) -> tuple[list["Run"], list[str]]:
     """Execute a chapter's cells; list the runs that they requested, and the cells that failed."""
     from press.book.cells import run_chapter
 
     around = prepare_environment(root, size, chapter.name)
     try:
-        outcome = run_chapter(chapter, around, size=size, seed=seed)
+        outcome = run_chapter(chapter, around, size=size)
     except RuntimeError as error:
         return [], [str(error).splitlines()[-1]]
     if not outcome.errors and not outcome.skipped:

@@ -14,16 +14,14 @@ from press.book.job import Job, Outcome
 from press.book.stale import resting_on, shown_by
 
 
-def build_chapters(
-    root: Path, size: str = "book", seed: int = 0, only: Sequence[str] | None = None
-) -> int:
+def build_chapters(root: Path, size: str = "book", only: Sequence[str] | None = None) -> int:
     """Bring the book up to date; return 0 on success, 1 if a check failed."""
     everything = chapters.find_chapters(root)
     chosen = chapters.choose_chapters(everything, only)
     if not chosen:
         print("book: no chapters yet; one is chapters/NN_name.py")
         return 0
-    jobs = [Job(chapter, root, size, seed) for chapter in chosen]
+    jobs = [Job(chapter, root, size) for chapter in chosen]
     waiting = [job for job in jobs if job.list_reasons()]
     at_once = min(len(waiting), Pool(root).slots) if len(waiting) > 1 else 1
     if waiting:
@@ -35,7 +33,7 @@ def build_chapters(
     fresh = sum(not outcome.ran and outcome.ok for outcome in outcomes)
     if fresh:
         print(f"book ({size}): {fresh} of {len(jobs)} chapters up to date")
-    fine = _check_claims(root, size, seed, everything, outcomes)
+    fine = _check_claims(root, size, everything, outcomes)
     fine &= _check_replays(root, size, [outcome.chapter for outcome in outcomes if outcome.ok])
     failed = [outcome.chapter.name for outcome in outcomes if not outcome.ok]
     if failed:
@@ -67,7 +65,7 @@ def _check_replays(root: Path, size: str, chosen: list[Chapter]) -> bool:
 
 
 def _check_claims(
-    root: Path, size: str, seed: int, everything: list[Chapter], outcomes: list[Outcome]
+    root: Path, size: str, everything: list[Chapter], outcomes: list[Outcome]
 ) -> bool:
     """Collect the claims of all executed chapters and compare them with the ledger."""
     try:
@@ -76,8 +74,8 @@ def _check_claims(
             claims = ledger.join_claims(
                 claim for known in states.values() if known for claim in known["claims"]
             )
-            ledger.gather_claims(root, size, claims, seed)
-        if size != "book" or seed != 0:
+            ledger.gather_claims(root, size, claims)
+        if size != "book":
             return True
         built = {outcome.chapter.name for outcome in outcomes if outcome.ok}
         absent = [chapter.name for chapter in everything if chapter.name not in built]

@@ -41,8 +41,8 @@ class Outcome:
 class Job:
     """One chapter, as it passes through the build."""
 
-    def __init__(self, chapter: Chapter, root: Path, size: str, seed: int):
-        self.chapter, self.root, self.size, self.seed = chapter, root, size, seed
+    def __init__(self, chapter: Chapter, root: Path, size: str):
+        self.chapter, self.root, self.size = chapter, root, size
         self.name = chapter.name
         self.kernel: AsyncKernelManager | None = None
         self.stopped = False
@@ -51,7 +51,7 @@ class Job:
     def list_reasons(self) -> list[str]:
         """Return what changed since the chapter last finished; nothing if it is up to date."""
         known = state.read_state(self.root, self.size, self.name)
-        parts = parts_of(self.chapter, self.root, self.size, self.seed)
+        parts = parts_of(self.chapter, self.root, self.size)
         if known is None:
             failed = state.notebook_path(self.root, self.size, self.name)
             last = failed.with_suffix(".failed.ipynb").is_file()
@@ -83,7 +83,7 @@ class Job:
         more = f" and {len(reasons) - NAMED} more" if len(reasons) > NAMED else ""
         self.print_lines(f"starts ({', '.join(reasons[:NAMED])}{more}{before})")
         # The key is taken before the run: an edit made meanwhile is seen by the next build.
-        parts = parts_of(self.chapter, self.root, self.size, self.seed)
+        parts = parts_of(self.chapter, self.root, self.size)
         state.forget_state(self.root, self.size, self.name)
         self.started = self.spoken = time.monotonic()
         why = self.run_cells()
@@ -105,7 +105,7 @@ class Job:
         from press.book.twins import merge_prose
 
         known = state.read_state(self.root, self.size, self.name) or {}
-        parts = parts_of(self.chapter, self.root, self.size, self.seed)
+        parts = parts_of(self.chapter, self.root, self.size)
         state.forget_state(self.root, self.size, self.name)
         merge_prose(self.chapter, state.notebook_path(self.root, self.size, self.name))
         self.record_result(parts, known.get("seconds", 0.0))
@@ -115,7 +115,7 @@ class Job:
         """Record the claims and the costs of the executed notebook."""
         # What it used is known now; the text is that with which it began.
         text = {kind: parts[kind] for kind in ("its code", "its prose")}
-        parts = parts_of(self.chapter, self.root, self.size, self.seed) | text
+        parts = parts_of(self.chapter, self.root, self.size) | text
         path = state.notebook_path(self.root, self.size, self.name)
         notebook = read_json(path, f"remove it and run `labkit book build --only {self.name}`")
         claims = ledger.collect_claims(notebook, self.name)
@@ -149,7 +149,7 @@ class Job:
             with log.open("w") as said, execute.manage_kernel() as self.kernel:
                 executed = execute.run_notebook(
                     notebook,
-                    {"size": self.size, "seed": self.seed},
+                    {"size": self.size},
                     self.kernel,
                     self.chapter.source.parent,
                     around,
@@ -180,8 +180,7 @@ class Job:
         """Update the twin and compare the chapter's time and memory with what it declared."""
         known = state.read_state(self.root, self.size, self.name)
         assert known is not None, self.name
-        has_twin = self.size == "book" and self.seed == 0
-        if has_twin and known.get("twin", "none") != sha256_of(self.chapter.twin):
+        if self.size == "book" and known.get("twin", "none") != sha256_of(self.chapter.twin):
             from press.book.twins import update_twin  # imports that an idle build does not need
 
             path = state.notebook_path(self.root, self.size, self.name)

@@ -25,7 +25,7 @@ LEDGER, RECORDS = "data/ledger/book.json", "data/records/"
 BUILDER = "press.book.job"  # what it imports decides how a chapter is executed
 
 
-def parts_of(chapter: Chapter, root: Path, size: str, seed: int) -> dict[str, str]:
+def parts_of(chapter: Chapter, root: Path, size: str) -> dict[str, str]:
     """Hash, by kind, what a chapter's outputs depend on; the kinds say why it runs again."""
     text = chapter.source.read_text(encoding="utf-8")
     cells, prose = code_and_prose(text)
@@ -38,7 +38,7 @@ def parts_of(chapter: Chapter, root: Path, size: str, seed: int) -> dict[str, st
         "data": hash_text(list_data_files(root, used)),
         "records": hash_text(list_records(root, size, chapter.name)),
         "installed versions": hash_text(json.dumps(read_versions(root), sort_keys=True)),
-        "size or seed": hash_text(f"{size} {seed}"),
+        "size": hash_text(size),
     }
     if used is not None and LEDGER in used["files"]:  # what other chapters recorded
         parts["other chapters' verdicts"] = hash_text(list_verdicts(root, but=chapter.name))

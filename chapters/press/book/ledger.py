@@ -91,9 +91,9 @@ def join_claims(claims: Iterable[Mapping[str, Any]]) -> Claims:
     return joined
 
 
-def gather_claims(root: Path, size: str, claims: Claims, seed: int) -> None:
+def gather_claims(root: Path, size: str, claims: Claims) -> None:
     """Write the claims of the executed chapters, for the check and for the scoreboard."""
-    about = {**read_provenance(size), "seed": seed}
+    about: dict[str, Any] = {**read_provenance(size)}
     if size in LONG:  # recorded once, so it says when
         about["date"] = date.today().isoformat()
     write_whole(built_path(root, size), as_text(size, about, claims))
@@ -151,12 +151,6 @@ def list_findings(
 ) -> tuple[list[Finding], dict[str, Any], dict[str, Any]]:
     """Compare the ledger with the build, leaving out chapters that were not executed."""
     recorded, built = load_recorded(root, size), load_built(root, size)
-    seed = built["provenance"].get("seed", 0)
-    if seed != 0:
-        raise Red(
-            f"the ledger must come from seed 0, but the last build used seed {seed}; run `labkit "
-            f"book build --size {size}`"
-        )
     return compare_claims(recorded, built, absent), recorded, built
 
 
@@ -218,7 +212,7 @@ def accept_claims(root: Path, size: str, ids: Sequence[str] | None, why: str) ->
                     f"only a claim that differs can be accepted, but there is no claim {name!r}; "
                     f"choose one of {listing}"
                 )
-        about = {key: value for key, value in built["provenance"].items() if key != "seed"}
+        about = built["provenance"]
         claims = recorded["claims"]
         for name in names:
             if name not in built["claims"]:

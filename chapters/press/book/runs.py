@@ -49,7 +49,6 @@ def train_missing(
     chosen: Sequence[Chapter],
     size: str,
     *,
-    seed: int = 0,
     climb: bool = False,
     seconds: float | None = None,
     only_list: bool = False,
@@ -70,7 +69,7 @@ def train_missing(
     engine.store = store
     try:
         while True:
-            wanted = find_wanted(root, chosen, size, seed, climb, store, faults, again=not first)
+            wanted = find_wanted(root, chosen, size, climb, store, faults, again=not first)
             missing = {
                 n: [r for r in runs if store.read_fresh(r) is None] for n, runs in wanted.items()
             }
@@ -142,7 +141,6 @@ def find_wanted(
     root: Path,
     chosen: Sequence[Chapter],
     size: str,
-    seed: int,
     climb: bool,
     store: Store,
     faults: dict[str, str],
@@ -152,9 +150,9 @@ def find_wanted(
 
     def find_runs(chapter: Chapter) -> list[Run]:
         known = state.read_state(root, size, chapter.name)
-        if not again and known and known["key"] == key_of(parts_of(chapter, root, size, seed)):
+        if not again and known and known["key"] == key_of(parts_of(chapter, root, size)):
             return asked.read_runs(root, size, chapter.name)
-        runs, failed = asked.find_asked_runs(root, chapter, size, seed)
+        runs, failed = asked.find_asked_runs(root, chapter, size)
         faults.pop(chapter.name, None)
         if failed:
             faults[chapter.name] = "; ".join(failed)

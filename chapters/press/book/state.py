@@ -43,6 +43,6 @@ def list_stale(root: Path, size: str) -> list[str]:
     names = []
     for chapter in chapters.find_chapters(root):
         known = read_state(root, size, chapter.name)
-        if known is None or known["key"] != key_of(parts_of(chapter, root, size, 0)):
+        if known is None or known["key"] != key_of(parts_of(chapter, root, size)):
             names.append(chapter.name)
     return names

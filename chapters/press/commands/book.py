@@ -9,7 +9,7 @@ from typer import Argument, Option, Typer
 
 from press.book import chapters
 from press.book.chapters import find_root
-from press.commands.options import Address, Engine, Only, Seed, Several, Size
+from press.commands.options import Address, Engine, Only, Several, Size
 
 app = Typer(name="book", help="Build and check the book.")
 Part = Literal["twins", "tables", "content", "constraints", "claims"]
@@ -23,11 +23,11 @@ WAYS_OUT: dict[Part, str] = {
 
 
 @app.command("build", cls=Several)
-def build_book(size: Size = "book", seed: Seed = 0, only: Only = None) -> int:
+def build_book(size: Size = "book", only: Only = None) -> int:
     """Execute the chapters that changed, write their notebooks, check their claims."""
     from press.book.build import build_chapters
 
-    return build_chapters(find_root(), size, seed, only)
+    return build_chapters(find_root(), size, only)
 
 
 def _choose_engine(engine: str | None, address: str | None) -> None:
@@ -74,7 +74,6 @@ def accept_claims(
 def train_runs(
     size: Size = "book",
     only: Only = None,
-    seed: Seed = 0,
     duration: Annotated[
         str | None, Option("--for", help="stop after this time, such as 2h; run again to continue")
     ] = None,
@@ -101,7 +100,6 @@ def train_runs(
         root,
         chosen,
         size,
-        seed=seed,
         climb=climbs,
         seconds=None if duration is None else parse_duration(duration),
         only_list=only_list,

@@ -9,7 +9,6 @@ from typer import BadParameter, Option
 from typer.core import TyperCommand
 
 Size = Annotated[Literal["book", "gpu"], Option(help="the size of the runs")]
-Seed = Annotated[int, Option(help="the chapters' seed")]
 Only = Annotated[
     list[str] | None, Option(metavar="NAME...", help="these chapters, by name or number")
 ]
