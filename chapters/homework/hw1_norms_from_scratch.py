@@ -18,17 +18,12 @@ HOMEWORK = {
 r"""
 # Homework 1 · Norms from scratch
 
-**Question.** A norm is three lines of code. Yet the public record is full of norms that are wrong by a hair: they divide by
-$d - 1$, they put $\epsilon$ on the wrong side of a root, they square a number in a format that cannot hold the
-square. All of them train. Some of them train for years. If a mistake in a norm does not show in the loss, *where* does it
+**Question.** A norm is three lines of code. Yet public code contains many norms that are slightly wrong: they divide by $d - 1$, they put $\epsilon$ on the wrong side of a root, or they square a number in a format that cannot hold the square. Models train with all of these mistakes, and some of the mistakes stay in the code for years. If a mistake in a norm does not show in the loss, *where* does it
 show?
 
-You write three norms and one backward pass, and find out what a careful examiner looks at. You may use everything in
-`torch` but its own norms (`F.layer_norm` and its kin) and, in question 4, autograd. The grader notices both.
+You write three norms and one backward pass, and find out what a careful examiner looks at. You may use everything in `torch` except its own norms (`F.layer_norm` and the like). In question 4, autograd is not allowed either. The grader notices both.
 
-**How it is marked.** Only the final definition of each name counts: functions, classes, and lines `NAME = …`. Loops, prints and
-calls that stand by themselves are yours; the grader does not run them. The checks below each question are public and give no points. The grader asks the same questions again with other inputs: other shapes, other formats, very
-large and very small numbers, gradients.
+**How it is marked.** Only the final definition of each name counts: functions, classes, and lines `NAME = …`. You may add loops, prints and other top-level calls for your own use; the grader does not run them. The checks below each question are public and give no points. The grader tests your definitions again, on other inputs: other shapes, other formats, very large and very small numbers. It tests gradients, too.
 
 The numbers in the next cell are yours; your neighbour has others. Leave them as they are.
 """
@@ -49,17 +44,17 @@ from torch import nn
 r"""
 ## Question 1 · LayerNorm (4 points)
 
-For a token $x \in \mathbb R^d$, the last axis of a tensor of any shape,
+LayerNorm acts on each token $x \in \mathbb R^d$, a vector along the last axis of a tensor of any shape:
 
 $$\mu = \tfrac1d\textstyle\sum_i x_i, \qquad v = \tfrac1d\sum_i (x_i - \mu)^2, \qquad
 y = \gamma \odot \frac{x - \mu}{\sqrt{v + \epsilon}} + \beta .$$
 
-Three rules make this formula a good citizen:
+A good implementation of this formula follows three rules:
 
 - the caller's `x` stays as it was;
-- half-precision input is computed in float32 and comes back in its own format; float64 stays float64;
+- half-precision input is processed in float32 and the result is returned in the input's format; float64 stays float64;
 - $v$ is computed from the differences. $\overline{x^2} - \mu^2$ is the same on paper. Is it the same for
-  tokens with a mean of 4096 and a standard deviation of 1, in float32? Guess the digits that survive before you try.
+  tokens with a mean of 4096 and a standard deviation of 1, in float32? Before you try, guess how many digits survive.
 """
 
 
@@ -162,13 +157,11 @@ r"""
 
 $$y = g \odot \frac{x}{\sqrt{\tfrac1d\sum_i x_i^2 + \epsilon}}$$
 
-One line less than LayerNorm, and three places to slip. The default of `eps` is **your** number `EPS`.
+RMSNorm takes one line fewer than LayerNorm, but there are three places to go wrong. The default of `eps` is **your** number `EPS`.
 
-- The largest finite float16 is 65504. From which size on does a float16 entry have no finite square?
-- The paper has no $\epsilon$. Torch, Llama and Gemma add it under the root, the authors' own code outside. For which tokens can
-  you tell? Here it is under the root.
-- There are public versions that round to half precision *before* the gain multiplies, and others that round *after*. Here:
-  everything in float32, **one rounding, at the very end**.
+- The largest finite float16 is 65504. How large must a float16 entry be for its square to overflow?
+- The formula in the RMSNorm paper has no $\epsilon$. Torch, Llama and Gemma add $\epsilon$ under the root, and the authors' own code adds it outside. For which tokens does this make a visible difference? Here it is under the root.
+- Some public versions round to half precision *before* they multiply by the gain, and others round *after*. Here, compute everything in float32 (in float64 if `x` is float64) and **round once, at the very end**.
 """
 
 
@@ -257,20 +250,17 @@ def test_q2(student, draw, given):
 r"""
 ## Question 3 · BatchNorm, a module with a memory (5 points)
 
-BatchNorm asks the other tokens. Its statistics run over every axis but the channels, so it cannot judge one example alone.
-For evaluation it keeps a memory. With $n$ values per channel, batch mean $\mu$, biased variance $v$ and momentum $m$:
+BatchNorm computes its statistics over every axis but that of the channels, so its output for one example depends on the other examples in the batch. For evaluation, where there may be only one example, it keeps a memory: the *running statistics* $r_\mu$ and $r_v$. With $n$ values per channel, batch mean $\mu$, biased variance $v$ and momentum $m$:
 
 $$y = \gamma\,\frac{x - \mu}{\sqrt{v + \epsilon}} + \beta \quad\text{(training)}, \qquad
 r_\mu \leftarrow (1 - m)\,r_\mu + m\,\mu, \qquad r_v \leftarrow (1 - m)\,r_v + m\,\tfrac{n}{n-1}\,v,$$
 
 and in evaluation $y = \gamma\,(x - r_\mu)/\sqrt{r_v + \epsilon} + \beta$, without touching the memory.
 
-Write the module. Inputs are `(batch, channels)` or `(batch, channels, time)`. Names as in torch: parameters `weight` (ones)
-and `bias` (zeros), buffers `running_mean` (zeros) and `running_var` (ones): so a checkpoint of `nn.BatchNorm1d` fits into yours.
-The default of `momentum` is **your** number `MOMENTUM`. You may count batches or not.
+Write the module. Inputs are `(batch, channels)` or `(batch, channels, time)`. Use torch's names, so that your module can load a checkpoint of `nn.BatchNorm1d`: parameters `weight` (ones) and `bias` (zeros), buffers `running_mean` (zeros) and `running_var` (ones).
+The default of `momentum` is **your** number `MOMENTUM`. Torch's counter of batches, the buffer `num_batches_tracked`, is optional (without it, a checkpoint loads with `strict=False`).
 
-*Before you write:* the batch is normalized with the biased variance, the memory stores the unbiased one. For a batch of two
-examples they differ by a factor of two. Who would notice, and when?
+*Before you write:* the batch is normalized with the biased variance, the memory stores the unbiased one. With two values per channel they differ by a factor of two. Who would notice, and when?
 """
 
 
@@ -423,13 +413,12 @@ Somebody hands you $G = \partial L/\partial y$. You owe them $\partial L/\partia
 Start with one token and $r = \sqrt{\tfrac1d\sum_i x_i^2 + \epsilon}$, $\hat x = x/r$:
 
 1. Show $\partial r/\partial x_j = x_j/(d\,r)$.
-2. Use it in $y_i = g_i\,x_i/r$. You get two terms. The second one takes something away from the first: which direction is it?
-3. The gain $g$ is shared by all tokens. What does that make of its gradient?
+2. Use it in $y_i = g_i\,x_i/r$. You get two terms. The second one subtracts a vector from the first. In which direction does this vector point?
+3. The gain $g$ is shared by all tokens. What does that imply for its gradient?
 
 *A prediction before you code:* take $\epsilon = 0$ and $g = 1$. What is the angle between $\partial L/\partial x$ and $x$, for every $G$?
 
-Write it with tensor operations, for any number of leading axes. In half precision compute in float32: a sum over four
-thousand tokens does not survive in bfloat16. `grad_x` has x's format, `grad_weight` that of `weight`.
+Write the backward pass with tensor operations, for any number of leading axes. For half-precision input, compute in float32: a sum over four thousand tokens loses too many digits in bfloat16. Return `grad_x` in the format of `x` and `grad_weight` in the format of `weight`.
 """
 
 
@@ -524,15 +513,11 @@ def test_q4(student, draw, given):
 r"""
 ## Question 5 · Three numbers (3 points)
 
-No tensor is needed here, and no run. Write each number down as a formula (`NAME = …`, no loop), good to one per cent; a run may then
-tell you whether you were right. They depend on your `MOMENTUM`, `EPS`, `SMALL` and `OFFSET`.
+You need no tensors here, and you need not run anything. Write each number as a formula (`NAME = …`, no loop). `BATCHES` must be exact, and the other two must be accurate to one per cent; a simulation may then tell you whether you were right. The numbers depend on your `MOMENTUM`, `EPS`, `SMALL` and `OFFSET`.
 
-- `BATCHES`: the running mean starts at 0. From now on each batch has a mean of exactly 1. After how many batches (a whole number) is
-  the memory within one per cent of 1 for the first time, with your `MOMENTUM`?
-- `SIZE_OUT`: a token of root mean square `SMALL` enters RMSNorm with gain 1 and your `EPS`. What is the root mean square of what
-  comes out? ("One", says the textbook.)
-- `SHARE`: a token has a variance of 1, and a mean of `OFFSET`. After RMSNorm, which share of its mean square is the mean's, that is
-  (mean)² / (mean square)? After LayerNorm it would be 0.
+- `BATCHES`: the running mean starts at 0, and every batch has a mean of exactly 1. With your `MOMENTUM`, after how many batches (a whole number) is the running mean within one per cent of 1 for the first time?
+- `SIZE_OUT`: a token of root mean square `SMALL` enters RMSNorm with gain 1 and your `EPS`. What is the root mean square of the output? ("One", says the textbook.)
+- `SHARE`: a token has a variance of 1, and a mean of `OFFSET`. After RMSNorm, what share of its mean square is due to its mean, that is, what is (mean)² / (mean square)? After LayerNorm it would be 0.
 """
 
 # %% tags=["solution:q5"]
@@ -590,7 +575,7 @@ def test_q5(student, draw, given):
 r"""
 ## How the grader looks at your functions
 
-This cell is no secret: the grader runs it beside your definitions. `ByHand` is why `F.layer_norm` does not help.
+The next cell is no secret: the grader runs it together with your definitions. Its class `ByHand` makes calls to `F.layer_norm` fail.
 """
 
 # %% tags=["probe:q1"]

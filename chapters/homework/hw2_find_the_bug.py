@@ -18,23 +18,19 @@ HOMEWORK = {
 r"""
 # Homework 2 · The bug in five wrong norms
 
-**Question.** Below stand five norms. Each was modelled on code that is public and used. Each trains without a
-complaint, and a test with `torch.randn(8, 512)` passes for all of them, or nearly. Each is wrong. *What input would make it
+**Question.** Below are five norms. Each is modelled on public code that people use. Models train with each of them without complaint, and on `torch.randn(8, 512)` all of them give the right values, or nearly the right ones. Each is wrong. *What input would make it
 confess?*
 
-A good test is not a large test. It is the one input on which right and wrong part ways, and to find it you must
-know which **law** was broken. So each question asks for three things:
+A good test is not a large test. It is an input on which right and wrong part ways, and to find one you must know which **law**, that is, which property of the right norm, the code breaks. So each question asks for three things:
 
 1. **the law**: one key of the table `LAWS` below;
-2. **the exposure**: a function without arguments that gives a small input. The grader hands it to the wrong norm and to the right
-   one, and looks how far their answers are apart;
-3. **the mended norm**.
+2. **the exposure**: a small input that shows the bug, returned by a function without arguments. The grader hands this input to the wrong norm and to the right one, and measures how far apart their results are;
+3. **the corrected norm** (in question 1, the function `mended_1`).
 
-The departure is $\|\text{wrong} - \text{right}\| \,/\, \|\text{right}\|$ over the whole result. It has to be at least **your** number
-`SHARE`. An exposure has at most 64 numbers, all of them finite, none larger than **your** number `LARGEST`. The right norm must give
-finite numbers on it that are not all zero. A wrong one may do as it likes: a NaN or an infinity is a confession too.
+The measure is the relative error $\|\text{wrong} - \text{right}\| \,/\, \|\text{right}\|$ over the whole result. It has to be at least **your** number
+`SHARE`. An exposure has at most 64 numbers, all of them finite, none larger in absolute value than **your** number `LARGEST`. The right norm's result on it must be finite and not all zero. The wrong norm's result may be anything: a NaN or an infinity also counts as exposing it.
 
-Predict before you measure. For each norm write down what you expect on your input; then run both.
+Predict before you measure. For each question, write down what you expect the wrong norm and the right norm to give on your input; then run both.
 """
 
 # %% tags=["variant"]
@@ -59,7 +55,7 @@ LAWS = {
 
 # %% [markdown]
 r"""
-Which right norm is meant, where nothing else is said:
+Unless a question says otherwise, the right norm is one of these two:
 
 $$\mathrm{LN}(x) = \gamma \odot \frac{x - \mu}{\sqrt{v + \epsilon}} + \beta, \quad v = \tfrac1d\textstyle\sum_i (x_i - \mu)^2,
 \qquad\qquad \mathrm{RMS}(x) = g \odot \frac{x}{\sqrt{\tfrac1d\sum_i x_i^2 + \epsilon}}.$$
@@ -84,8 +80,7 @@ def found_1(x, weight=None, bias=None, eps=1e-5):
 
 # %% [markdown]
 r"""
-Your exposure shall not lean on $\epsilon$: each token has a variance of at least 1. (There are *two* slips here. The
-exposure shows one of them; the mended norm is free of both.)
+Your exposure must not rely on $\epsilon$: each of its tokens must have a variance of at least 1. (There are *two* bugs here. Your exposure has to show only one of them; your corrected norm must be free of both.)
 """
 
 # %% tags=["solution:q1"]
@@ -222,8 +217,7 @@ def found_2(x, weight=None, eps=1e-6):
 
 # %% [markdown]
 r"""
-Before you try: the largest finite float16 is 65504, the smallest positive one is about $6\cdot 10^{-8}$. A square leaves this range at both
-ends. From which sizes of $x$ on? (You need one end for the exposure. The mended norm needs both.)
+Before you try: the largest finite float16 is 65504, the smallest positive one is about $6\cdot 10^{-8}$. Squares can leave this range at both ends. For which sizes of $x$ does $x^2$ leave it at the upper end, and for which at the lower? (You need one end for the exposure. The corrected norm must handle both.)
 """
 
 # %% tags=["solution:q2"]
@@ -320,7 +314,7 @@ r"""
 ## Question 3 · A LayerNorm in one pass (4 points)
 
 $\mathrm{Var}\,x = \overline{x^2} - \mu^2$: two sums, one pass over memory, half the traffic. The algebra is right. The casts are right. The eps is in
-its place. Yet there are models that came to a standstill over this line.
+its place. Yet there are models that stopped learning because of this line.
 """
 
 
@@ -337,8 +331,7 @@ def found_3(x, weight=None, bias=None, eps=1e-5):
 
 # %% [markdown]
 r"""
-A float32 has 24 binary digits, about seven decimal ones. How many of them are left of $\overline{x^2} - \mu^2$ when
-$\mu = 1000\,\sigma$? Write the answer down, then build the token.
+A float32 has 24 significant bits, about seven decimal digits. How many of these digits are still correct in $\overline{x^2} - \mu^2$ when $\mu = 1000\,\sigma$? Write the answer down, then build the token.
 """
 
 # %% tags=["solution:q3"]
@@ -438,8 +431,7 @@ def test_q3(student, draw, given):
 r"""
 ## Question 4 · BatchNorm's memory (4 points)
 
-This is one training step of a BatchNorm's memory: from a batch of shape `(batch, channels)` or
-`(batch, channels, time)` and the old memory comes the new one. Torch's own rule:
+The next function updates BatchNorm's memory, its running statistics, in one training step: it takes a batch of shape `(batch, channels)` or `(batch, channels, time)` and the old memory, and returns the new memory. Torch's own rule:
 
 $$r_\mu \leftarrow (1 - m)\,r_\mu + m\,\mu, \qquad\qquad r_v \leftarrow (1 - m)\,r_v + m\,s^2 .$$
 """
@@ -461,9 +453,7 @@ r"""
 A network that was trained on small batches with this memory is too sure of itself in evaluation. Which letter in the rule was
 misread?
 
-`expose_4` gives a batch of shape `(batch, channels)`. The grader starts both memories at mean 0 and variance 1, takes one step
-with **your** `MOMENTUM`, and compares the new `running_var`. Two things have to come together in your batch: its size, and how
-far it moves the memory at all. So compute before you try: which departure can a batch of $n$ examples with variance $v$ have?
+`expose_4` gives a batch of shape `(batch, channels)`. The grader starts the wrong memory and the right one at mean 0 and variance 1, takes one step of each with **your** `MOMENTUM`, and compares the two new values of `running_var`. Two properties of your batch matter: its size, and how far it moves the memory. So compute before you try: what relative error does a batch of $n$ examples with variance $v$ cause?
 """
 
 # %% tags=["solution:q4"]
@@ -572,8 +562,7 @@ def test_q4(student, draw, given):
 r"""
 ## Question 5 · The value is right. What is wrong? (4 points)
 
-The factor by which RMSNorm multiplies was taken to be a mere number, "as in a running statistic". For every input the value of this
-norm is right, bit by bit. No input will ever expose it by its result.
+The author of this norm treated the factor by which RMSNorm multiplies as a constant, "as in a running statistic". For every input the value of this norm is right, bit for bit. So no input will ever expose the bug through the norm's output.
 """
 
 
@@ -588,9 +577,7 @@ def found_5(x, weight=None, eps=1e-6):
 
 # %% [markdown]
 r"""
-`expose_5` gives a pair `(x, upstream)` of the same shape: the grader takes the derivative of $\sum \text{upstream} \cdot N(x)$ with respect
-to `x`, of the wrong norm and of the right one, and compares. A random `upstream` of many channels shows little. Think: which term
-is missing in the wrong gradient, and along which direction does it point?
+`expose_5` gives a pair `(x, upstream)` of two tensors of the same shape. The grader takes the gradient of $\sum \text{upstream} \cdot N(x)$ with respect to `x`, once with the wrong norm as $N$ and once with the right one, and compares the two gradients. A random `upstream` of many channels shows little. Think: which term is missing from the wrong gradient, and in which direction does it point?
 """
 
 # %% tags=["solution:q5"]
@@ -700,11 +687,9 @@ def test_q5(student, draw, given):
 r"""
 ## When you have handed in
 
-Hand the five to `labkit.check`, which does what you did, with more inputs and no imagination: `check.layer_norm(found_1)`,
-`check.rms_norm(found_2)`, `check.layer_norm(found_3)`, `check.rms_norm(found_5)`. Does it name the same law as you? (The fourth is
-no norm, only its memory.)
+Hand the norms to `labkit.check`, which does what you did, with more inputs and no imagination: `check.layer_norm(found_1)`, `check.rms_norm(found_2)`, `check.layer_norm(found_3)`, `check.rms_norm(found_5)`. (`found_4` is left out: it is not a norm, only the memory of one.) Does `labkit.check` name the same laws as you?
 
-The next cell is what the grader runs beside your definitions. It is no secret.
+The grader runs the next cell together with your definitions. It is no secret.
 """
 
 # %% tags=["probe:q1"]

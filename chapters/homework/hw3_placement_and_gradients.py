@@ -18,14 +18,13 @@ HOMEWORK = {
 r"""
 # Homework 3 · Placement and gradients
 
-**Question.** The same sublayers, the same norms, the same weights, and one norm that moves by one place. One network trains from
-the first step, the other needs a warm-up, a third grows to a thousand layers. Can you *calculate*, before a single step
+**Question.** Take the same sublayers, the same norms and the same weights, and move each norm by one place. One network trains from the first step, and the other needs a warm-up. A third, with two constants added, can have a thousand layers. Can you *calculate*, before a single step
 of training, which is which?
 
-You write the blocks, predict how large the stream becomes, measure it, and then measure how much gradient each layer gets.
-Two constants ($\alpha$ and $\beta$) make deep Post-Norm possible, and one block wants the best of both places.
+You write the blocks, predict how large the residual stream becomes, measure its size, and then measure how much gradient each layer gets.
+The last two questions are about the two constants ($\alpha$ and $\beta$) that make deep Post-Norm possible, and about HybridNorm, a block with norms inside attention and a norm on the stream.
 
-Write each prediction down **before** you run. A prediction that came true and one that did not are worth the same here,
+Write each prediction down **before** you run any code. A prediction that came true and one that did not are worth the same here,
 as long as you know why.
 """
 
@@ -51,12 +50,12 @@ def rms(x, gain=1.0, eps=1e-6):
 r"""
 ## Question 1 · Four places for a norm (4 points)
 
-A sublayer $f$, a norm $N$, a token $x$ (any tensor):
+Let $f$ be a sublayer, $N$ a norm, and $x$ a token (or a tensor of tokens, of any shape). Write four placements:
 
-- **Post-Norm**: the norm stands on the stream, after the sum of $x$ and what $f$ makes of $x$;
-- **Pre-Norm**: the norm stands before $f$, and the stream runs past it;
+- **Post-Norm**: the norm is on the stream, and is applied to the sum of $x$ and the output of $f$;
+- **Pre-Norm**: the norm is on the branch, before $f$, and the stream bypasses both;
 - **Sandwich**: one norm before $f$, a second one after it, both on the branch;
-- **DeepNorm**: Post-Norm, but with $\alpha$ on the skip, the old $x$.
+- **DeepNorm**: Post-Norm, but the old $x$, on the skip, is multiplied by $\alpha$.
 
 `f`, `norm`, `before` and `after` are functions of a tensor. Call $f$ once: it is the expensive part.
 """
@@ -171,21 +170,16 @@ def test_q1(student, draw, given):
 r"""
 ## Question 2 · How large does the stream become? (4 points)
 
-A stack of $S$ sublayers, each of them one random matrix: $f_s(x) = x\,W_s$, where the entries of $W_s$ are independent, of mean 0 and
-variance $\texttt{gain}^2/d$. The stream starts with mean square 1. The norm is `rms`, without a gain of its own.
+Consider a stack of $S$ sublayers, each of which is one random matrix: $f_s(x) = x\,W_s$, where the entries of $W_s$ are independent, with mean 0 and variance $\texttt{gain}^2/d$. The stream starts with mean square 1. The norm is `rms`, without a gain of its own.
 
-**Predict.** Under Pre-Norm each $f_s$ reads a token of mean square 1. So what mean square has what it writes? What it writes is
-uncorrelated with the stream, because $W_s$ is fresh. What does that say about mean squares, and where are you after $s$ sublayers?
-Write `predicted_rms(gain, sublayers)`: the root mean square of the stream after so many Pre-Norm sublayers. (Post-Norm
+**Predict.** Under Pre-Norm each $f_s$ reads a token of mean square 1. So what is the mean square of its output? The output is uncorrelated with the stream, because $W_s$ is drawn independently of the stream. What does that imply for the mean square of their sum, and what is the mean square of the stream after $s$ sublayers? Write `predicted_rms(gain, sublayers)`, the root mean square of the stream after that many Pre-Norm sublayers. (Post-Norm
 needs no formula. Why?)
 
 **Then measure.** `stream_rms(x, weights, placement)` sends `x` of shape `(tokens, d)` through all `weights`, a tensor `(S, d, d)`, with
 `placement` `"pre"` or `"post"`, and gives a list of $S + 1$ numbers: the root mean square of the whole stream at the start and after
 each sublayer.
 
-**And a number.** `LATE`: under Pre-Norm with **your** `GAIN`, what a sublayer writes is smaller and smaller against the stream that it
-meets. Which sublayer, counted from 1, is the first whose write is less than **your** `FAINT` of that stream (both as root mean
-squares, by your formula)?
+**And a number.** `LATE`: under Pre-Norm with **your** `GAIN`, the output of each further sublayer is smaller relative to the stream to which it is added. Which sublayer, counted from 1, is the first whose output is less than **your** `FAINT` times the stream before the sum (both as root mean squares, by your formula)?
 """
 
 
@@ -300,12 +294,10 @@ The same stack, and a loss on top: with a `target` of the shape of `x`,
 $$L = \frac1n\sum_{\text{tokens, channels}} \text{target} \cdot x_S , \qquad n = \text{number of tokens}.$$
 
 `gradient_norms(x, weights, target, placement, final=False)` gives a list of $S$ numbers, first layer first: the Frobenius norm of
-$\partial L/\partial W_s$. With `final=True` one more norm (`rms`) stands between the stack and the loss, as in every Pre-Norm
-model. The caller's tensors stay what they were: no `requires_grad` switched on, no `.grad` left behind.
+$\partial L/\partial W_s$. With `final=True` there is one more norm (`rms`) between the stack and the loss, as is usual in Pre-Norm models. Leave the caller's tensors as they were: do not switch on `requires_grad`, and leave no `.grad` behind.
 
 **Predict first**, for twenty sublayers under Pre-Norm without and with the final norm, and under Post-Norm:
-does the list rise, fall, or stay? Then plot it. One of the three has a surprise, and it says who makes
-Pre-Norm's last gradients small.
+do the numbers in the list rise, fall, or stay about the same? Then plot the three lists. One of them holds a surprise, which shows what makes the gradients of Pre-Norm's last layers small.
 """
 
 
@@ -388,8 +380,8 @@ def test_q3(student, draw, given):
 r"""
 ## Question 4 · DeepNorm's two constants (5 points)
 
-DeepNorm keeps Post-Norm's place and writes $x \leftarrow N(\alpha x + f(x))$. It also multiplies the initialization of *some* matrices by
-$\beta$. For a model with $N$ encoder and $M$ decoder layers:
+DeepNorm keeps the norm where Post-Norm has it, and computes $x \leftarrow N(\alpha x + f(x))$. It also multiplies the initialization of *some* matrices by
+$\beta$. For a model with $N$ encoder layers and $M$ decoder layers (here $N$ is a number, not the norm), the constants are:
 
 | | $\alpha$ encoder | $\beta$ encoder | $\alpha$ decoder | $\beta$ decoder |
 | --- | --- | --- | --- | --- |
@@ -397,14 +389,12 @@ $\beta$. For a model with $N$ encoder and $M$ decoder layers:
 | decoder only | | | $(2M)^{1/4}$ | $(8M)^{-1/4}$ |
 | both | $0.81\,(N^4M)^{1/16}$ | $0.87\,(N^4M)^{-1/16}$ | $(3M)^{1/4}$ | $(12M)^{-1/4}$ |
 
-The public record has a copy with the sign of an exponent lost, one with $\alpha$ on the wrong branch, and one with the $\alpha$ of
-32 layers at every depth. So:
+Public copies of DeepNorm have lost the sign of an exponent, put $\alpha$ on the branch instead of the skip, and used the $\alpha$ of 32 layers at every depth. So:
 
 - `deepnorm_constants(encoder, decoder)` gives a dict with the keys `"encoder"` and `"decoder"`; each value is a pair $(\alpha, \beta)$, or
-  `None` where there is no such stack. Both zero is a `ValueError`.
-- `init_gain(matrix, beta)` gives the factor for one of `"query" "key" "value" "output" "up" "down"`. Which two keep 1? *Think before
-  you look it up:* $\beta$ is there to bound how far the **output** of a branch moves. Which matrices does the size of that output not
-  depend on? A name that is not among the six is a `ValueError`.
+  `None` where there is no such stack. If both numbers are zero, raise a `ValueError`.
+- `init_gain(matrix, beta)` gives the factor for one of `"query" "key" "value" "output" "up" "down"`. Which two keep a factor of 1? *Think before
+  you look it up:* $\beta$ is there to bound how far the **output** of a branch moves. Which matrices do not affect the bound on the size of that output? For a name that is not among the six, raise a `ValueError`.
 - `DEEPEST`: the largest number of layers of an encoder-only model whose $\alpha$ does not exceed **your** `ALPHA_LIMIT`.
 """
 
@@ -532,22 +522,20 @@ def test_q4(student, draw, given):
 r"""
 ## Question 5 · A HybridNorm block (4 points)
 
-HybridNorm normalizes *inside* attention, and puts the other norm between attention and feed-forward:
+HybridNorm normalizes *inside* attention, and puts one more norm between attention and the feed-forward layer:
 
 $$Y = X + \mathrm{MHA}_{QKV}(X), \qquad Z = N(Y), \qquad X' = Z + \mathrm{FFN}(Z).$$
 
 - The projections read the stream **as it is**: no norm before them.
-- $Q$, $K$ **and** $V$ are normalized **per head**: split into heads first, then `rms` over the channels of one head, with a gain that all heads share.
-- What the second skip carries is $Z$, not $Y$. That is the Post-Norm in this block.
+- $Q$, $K$ **and** $V$ are normalized **per head**: split into heads first, then apply `rms` over the channels of each head. $Q$, $K$ and $V$ have one gain each, which all heads share.
+- The second skip carries $Z$, not $Y$. That is the Post-Norm in this block.
 
 `hybrid_block(x, p, heads)` takes `x` of shape `(time, d)` and a dict `p` of tensors: `"q" "k" "v" "out"` of shape `(d, d)`, used as `x @ p["q"]`;
 `"up"` `(d, h)` and `"down"` `(h, d)` with a GELU between them (`F.gelu`); gains `"q_gain" "k_gain" "v_gain"` of the width of one
-head, and `"gain"` `(d,)` for $N$. Attention itself is given: it takes and gives `(heads, time, width of a head)`. Head number $i$ has the channels
-from $i \cdot d/\text{heads}$ on.
+head, and `"gain"` `(d,)` for $N$. Attention itself is given as `attend`, whose inputs and output have the shape `(heads, time, width of a head)`. Head $i$, counted from 0, has the $d/\text{heads}$ channels that start at channel $i \cdot d/\text{heads}$.
 
-*Two questions to take along.* $V$ is normalized per head, so every head writes a mean of vectors of length $\sqrt{d/\text{heads}}$.
-What does that say about how fast the stream can grow, whatever the weights before? And put `rms(x)`, without a gain, before
-the projections after all: what will the result be? Predict, try, and say which law of a norm is the reason.
+*Two questions to think about.* $V$ is normalized per head, so with gains of 1 every head returns a weighted mean of vectors of length $\sqrt{d/\text{heads}}$.
+What does that say about how fast the stream can grow, whatever the weights of the projections to $Q$, $K$ and $V$? And suppose that these projections read `rms(x)`, without a gain, instead of `x`: what happens to the result? Predict it, try it, and say which property of a norm is the reason.
 """
 
 
@@ -665,11 +653,10 @@ def test_q5(student, draw, given):
 r"""
 ## One open question, without points
 
-You have `gradient_norms`. Add DeepNorm to it, with your own `deepnorm_constants`, and draw the lists of Post-Norm, Pre-Norm and
-DeepNorm at a depth of 60. Which of them would you trust with a large learning rate at the first step, and what would change
+You have `gradient_norms`. Add DeepNorm to it, with your own `deepnorm_constants`, and plot its lists for Post-Norm, Pre-Norm and DeepNorm at a depth of 60. Which of them would you trust with a large learning rate at the first step, and what would change
 your mind?
 
-The next cell is what the grader runs beside your definitions. It is no secret.
+The grader runs the next cell together with your definitions. It is no secret.
 """
 
 # %% tags=["probe:q1"]

@@ -18,24 +18,20 @@ HOMEWORK = {
 r"""
 # Homework 4 · One kernel instead of eight
 
-**Question.** The linear-attention layers of Qwen3-Next, which follow Gated DeltaNet (Yang and others 2024, arXiv 2412.06464), end with a norm and a gate: $y = g \odot \hat x \odot \mathrm{silu}(z)$. Eight
-operations of PyTorch do it, and each is fast. Together they are slow, and no faster arithmetic would help. One kernel that does
-the same sums in the same precision takes a fraction of the time. *What did it leave out?*
+**Question.** The linear-attention layers of Qwen3-Next, which follow Gated DeltaNet (Yang et al., 2024, arXiv 2412.06464), apply a norm and a gate just before their output projection: $y = g \odot \hat x \odot \mathrm{silu}(z)$. Eight PyTorch operations compute it, and each is fast. Together they are slow, and faster arithmetic would not help. One kernel that does the same arithmetic in the same precision takes a fraction of the time. *What did it leave out?*
 
 Here you write that kernel, with its backward pass, in Triton. You need no GPU: Triton can interpret a kernel, one program after
-another, with NumPy. That is slow (a millisecond a program) and honest: it reads and writes exactly what you tell it to, so a
-wrong mask is as wrong here as there. It also hides something. Which of your mistakes would only a GPU show? Keep the question in mind.
+another, with NumPy. That is slow (a millisecond per program) but faithful: the kernel reads and writes exactly what you tell it to, so a wrong mask is as wrong in the interpreter as on a GPU. But the interpreter also hides something. Which of your mistakes would only a GPU show? Keep the question in mind.
 
 $$\hat x = r\,x,\qquad r = \Big(\tfrac1N\textstyle\sum_i x_i^2 + \epsilon\Big)^{-1/2},\qquad
 \mathrm{silu}(z) = z\,\sigma(z),\qquad y = g\odot\hat x\odot\mathrm{silu}(z).$$
 
-A *row* is the last axis: $N$ values that are normalized together. There are $M$ rows. Chapter 09 of the book has the background:
-why bytes and not operations decide, and how the backward pass of RMSNorm is derived.
+A *row* is one vector along the last axis: $N$ values that are normalized together. There are $M$ rows. Chapter 09 of the book has the background:
+why the bytes moved, and not the number of operations, determine the time, and how to derive the backward pass of RMSNorm.
 
-**How it is marked.** Only the final definition of each name counts, whatever stands around it. The checks below each question are
-public and give no points. The grader starts your kernels again with other shapes, other formats, and traps around the rows. A kernel is a function under
-`@triton.jit`; `gated_norm` starts one, once. A loop in which a variable changes its format is refused, since Triton does not compile it for a GPU.
-Question 3 starts the kernel of question 2; every other question stands alone.
+**How it is marked.** Only the final definition of each name counts, no matter what else the notebook contains. The checks below each question are
+public and give no points. The grader launches your kernels again with other shapes, other formats, and guard values in the memory around the rows. Every kernel must be a function decorated with `@triton.jit`, and `gated_norm` (question 3) must launch `gated_forward` exactly once. The grader refuses a loop in which a variable changes its dtype, since Triton does not compile such a loop for a GPU.
+Question 3 launches the kernel from question 2; the other questions are independent of each other.
 
 The numbers in the next cell are yours; your neighbour has others. Leave them as they are.
 """
@@ -61,8 +57,7 @@ from torch.nn import functional as F
 
 # %% [markdown]
 r"""
-This is the formula in steps. It is right, and it is what your kernels are compared with. The format of `x` and `z` may be half
-precision; the sum of squares is always taken in float32, and the result comes back in the format of `x`.
+This function computes the formula step by step. It is right, and the public checks compare your kernels with it. `x` and `z` may be in half precision; the sum of squares is always taken in float32, and the result is returned in the format of `x`.
 """
 
 
@@ -84,14 +79,12 @@ r"""
 ## Question 1 · Count before you write (3 points)
 
 Let a value be stored in `size` bytes: 4 for float32, 2 for half precision. `x`, `z` and the result have the same format. Each of the eight numbered lines reads
-its inputs from memory and writes its result back. Count only tensors of `rows · dim` values. (The gain and the one number a row are
-small change, and line 4 is one pass over the values.)
+its inputs from memory and writes its result back. Count only tensors of `rows · dim` values. (The gain, and tensors with a single number per row, are negligible. Line 4 counts as one pass over the values.)
 
-Before you count, guess: at `size` 2, how many times the bytes of the fused kernel do the eight lines move? Three? Five?
+Before you count, guess: at `size` 2, how many times as many bytes as the fused kernel do the eight lines move? Three? Five?
 
 - `bytes_in_steps(rows, dim, size)`: the bytes that the eight lines move. A cast that does nothing moves nothing.
-- `bytes_fused(rows, dim, size)`: a pair, the least that a fused kernel must move forward, and the least that it must move
-  backward. Backward it gets $dy$, and $x$ and $z$ again, and gives $dx$ and $dz$.
+- `bytes_fused(rows, dim, size)`: a pair, the minimum number of bytes that a fused kernel must move in the forward pass, and the minimum for one in the backward pass. The backward pass reads $dy$, and $x$ and $z$ again, and writes $dx$ and $dz$.
 - `microseconds_saved()`: with your own `ROWS`, `DIM` and half precision, on a GPU whose memory moves `TERABYTES` $\cdot 10^{12}$
   bytes a second and which waits for nothing else: how many microseconds does the fused forward kernel save?
 """
@@ -183,8 +176,7 @@ def test_q1(student, draw, given):
 r"""
 ## Question 2 · One program, one row (3 points)
 
-A kernel is written for *one program*. Many programs run it, on a GPU at the same time and in no order; `tl.program_id(0)` tells
-them apart. Memory is a long line of numbers, and a pointer is a place on it. This small kernel doubles rows that lie one after another:
+A kernel is written for *one program*. On a GPU, many programs run it in parallel and in no particular order; `tl.program_id(0)` distinguishes them. Memory is a long line of numbers, and a pointer is a place on it. This small kernel doubles rows that lie one after another:
 """
 
 
@@ -204,13 +196,10 @@ large
 
 # %% [markdown]
 r"""
-`BLOCK` is a power of two, for hardware likes it so; rows seldom are. So the program has more lanes than values, and the **mask** says
-which lanes count. What is in a lane beyond the row? For a load you decide (`other=0`). Without a mask it is whatever lies there:
-the next row, or the memory of somebody else.
+`BLOCK` must be a power of two, because `tl.arange` accepts no other length; the length of a row seldom is. So the program usually has more *lanes* (elements of its block) than the row has values, and the **mask** says which lanes count. What is in a lane beyond the row? With a mask, you decide what a load puts there (`other=0`). Without a mask, the load reads whatever comes after the row in memory: the next row, or data that belongs to something else.
 
 Write `gated_forward` for one row. `x` and `z` may be pieces of wider tensors, so each has a *stride*: the number of values from one row to
-the next. `y` is dense: its rows lie `N` apart. The gain has `N` values. Compute in float32, store `y` in the format that `y_ptr` has (a store casts by itself),
-and store $r$ of the row in `rstd_ptr`, float32: the backward pass will want it.
+the next. `y` is dense: its rows lie `N` apart. The gain has `N` values. Compute in float32, and store `y` in the format of `y_ptr` (`tl.store` casts automatically). Also store the row's $r$ in `rstd_ptr`, in float32: the backward pass will need it.
 
 Predict: with `N = 24` and `BLOCK = 32`, by which factor is $y$ wrong if you divide the sum of squares by `BLOCK`?
 """
@@ -374,14 +363,14 @@ def test_q2(student, draw, given):
 r"""
 ## Question 3 · A function that people can call (3 points)
 
-Nobody wants to count strides. Write `gated_norm(x, z, weight, eps=1e-5)`, which starts your kernel:
+Nobody wants to count strides. Write `gated_norm(x, z, weight, eps=1e-5)`, which launches your kernel once:
 
 - `x` and `z` have any shape `(…, N)`, and the result has the shape and the format of `x`;
 - `x` and `z` are often the two halves of one projection, `x, z = both.chunk(2, dim=-1)`. Then a row of `x` is not followed by the next row of `x`.
   The kernel has strides for that: no copy is needed where the rows are evenly spaced (`reshape(-1, N)` makes one only where it must);
 - float16 has no number above 65504. A row with values of 300 has squares of 90000. What does your kernel do with them?
 
-`triton.next_power_of_2` is your friend. The caller's tensors stay as they are.
+`triton.next_power_of_2` is your friend. Do not modify the caller's tensors.
 """
 
 
@@ -487,7 +476,7 @@ def test_q3(student, draw, given):
 r"""
 ## Question 4 · The lanes that nobody owns (3 points)
 
-A colleague needs a variance, and wrote this. With rows of 64 values every test passed. Then the model got another width.
+A colleague needed a variance and wrote this kernel. With rows of 64 values every test passed. Then the model's width changed.
 """
 
 
@@ -515,12 +504,10 @@ def run_variance(kernel, x, block):
 r"""
 Every load is masked, `other` is 0, both sums are divided by `N`. Read it again before you go on: where is the mistake?
 
-- `reported(variance, mean, n, block)`: the number that this kernel reports for a row of `n` values with that (true) variance and mean. Derive
-  it; do not run it. At which rows is the kernel right all the same?
-- `row_variance`: the kernel, mended, with the same arguments. It has to be right for rows of any length up to `BLOCK`, and for rows whose mean is
-  ten thousand times their deviation. (So $\overline{x^2} - \overline{x}^2$ is no way out: chapter 03 says why.)
+- `reported(variance, mean, n, block)`: the number that this kernel reports for a row of `n` values with that (true) variance and mean. Derive this number; do not run the kernel to find it. For which rows is the kernel right all the same?
+- `row_variance`: the corrected kernel, with the same arguments. It has to be right for rows of any length up to `BLOCK`, and for rows whose mean is ten thousand times their standard deviation. (So $\overline{x^2} - \overline{x}^2$ is no way out: chapter 03 says why.)
 
-The public check holds your prediction against the colleague's kernel, at a row with your `ROW_DIM` and `ROW_MEAN`.
+A public check compares your prediction with the output of the colleague's kernel, for a row with your `ROW_DIM` and `ROW_MEAN`.
 """
 
 
@@ -622,15 +609,13 @@ def test_q4(student, draw, given):
 r"""
 ## Question 5 · Backward (3 points)
 
-Chapter 09 derives for a norm without a gate: with $u$ the gradient that arrives at $\hat x$,
+For a norm without a gate, chapter 09 derives the following, where $u$ is the gradient with respect to $\hat x$:
 
 $$dx = r\,\big(u - \hat x\;\overline{u\hat x}\big),\qquad \text{the bar is the mean over the row.}$$
 
-What is $u$ here, where the gain *and* the gate stand between $\hat x$ and $y$? And what reaches $z$? You need the derivative of
-$z\,\sigma(z)$; write it with $\sigma$ alone, so that nothing overflows. Do both on paper first.
+What is $u$ here, where the gain *and* the gate stand between $\hat x$ and $y$? And what gradient reaches $z$? You need the derivative of $z\,\sigma(z)$; write it in terms of $z$ and $\sigma(z)$, without another exponential, so that nothing overflows. Do both on paper first.
 
-Then write `gated_backward`: one program per row, one reading of $dy$, $x$, $z$ and the stored $r$, two results. All rows are dense here. A property to test yourself by:
-$dx$ is orthogonal to $x$, nearly. Why only nearly?
+Then write `gated_backward`, with one program per row: it reads $dy$, $x$, $z$ and the stored $r$ once, and writes $dx$ and $dz$. All rows are dense here. You can test your result by a property: $dx$ is nearly orthogonal to $x$. Why only nearly?
 """
 
 
@@ -758,15 +743,12 @@ def test_q5(student, draw, given):
 r"""
 ## Question 6 · Everybody's gradient (3 points)
 
-The gain sees every row: $dg = \sum_{\text{rows}} dy\odot\hat x\odot\mathrm{silu}(z)$. But a program has one row, and programs do not know of each other. They could all
-add to one $dg$ in memory. They would wait for each other, and the order of the sum, so its last digits, would change from run to run.
+Every row contributes to the gain's gradient: $dg = \sum_{\text{rows}} dy\odot\hat x\odot\mathrm{silu}(z)$. But a program that handles one row cannot see the results of the others. All programs could add to one $dg$ in memory with atomic operations. But then they would wait for each other, and the order of the additions, and with it the last digits of the sum, would change from run to run.
 
-So a fixed number $P$ of programs walks over all rows: program $p$ takes the rows $p,\ p+P,\ p+2P,\dots$, keeps its own sum where no other program sees it, and writes it once, as row $p$ of
-a float32 matrix `partials` of shape $(P, N)$. A second, small step adds up the $P$ rows. `tl.num_programs(0)` is $P$, and a kernel may have an ordinary
+Instead, a fixed number $P$ of programs shares all rows: program $p$ takes the rows $p,\ p+P,\ p+2P,\dots$, keeps a running sum of its own, and writes it once, at the end, as row $p$ of a float32 matrix `partials` of shape $(P, N)$. A second, small step adds up the $P$ rows. `tl.num_programs(0)` is $P$, and a kernel may have an ordinary
 `for row in range(…)`.
 
-Think before you write. In which format do you add? (The gradients of a long batch are thousands of small numbers.) And `partials` comes from
-`torch.empty`: what stands there before? What about a program for which no row is left?
+Think before you write. In which format do you accumulate? (A long batch contributes thousands of small numbers.) And `partials` comes from `torch.empty`: what does it contain before your kernel writes to it? What about a program for which no row is left?
 """
 
 
@@ -888,13 +870,11 @@ def test_q6(student, draw, given):
 r"""
 ## What you know now
 
-- A norm is as slow as the bytes it moves; a fused kernel leaves out the ones in between, and its neighbours' ones, too.
-- A mask belongs to every load, to every store, and to whatever is computed *after* a load and summed.
-- Statistics and sums are float32, whatever comes in.
-- A gradient that every row feeds is added up by few programs, in a fixed order.
+- The bytes that a norm moves determine its time. A fused kernel leaves out the reads and writes of intermediate results, including those between the norm and its neighbours, such as the gate.
+- Every load and every store needs a mask, and so do values that are computed *after* a load and then summed.
+- Compute statistics and sums in float32, whatever the format of the input.
+- If every row contributes to a gradient, let a fixed number of programs add up the contributions, in a fixed order.
 
-And the question from the beginning: an interpreter runs the programs one after another. So a program that writes behind its row is overwritten by
-the next, a sum into shared memory has no race, and nothing is ever too large for the registers. If you have a GPU, take the first line
-away (`TRITON_INTERPRET`), restart, move the tensors, and time `gated_norm` against `gated_in_steps`. Is the ratio the one that you counted in
-question 1? If it is larger or smaller: what else was counted, or not?
+And the answer to the question from the beginning: the interpreter runs the programs one after another. So if a program writes past the end of its row, the next program overwrites the damage; programs that add to the same memory cause no race; and nothing is ever too large for the registers. If you have a GPU, remove the line that sets `TRITON_INTERPRET`, restart the notebook, move the tensors to the GPU, and time `gated_norm` against `gated_in_steps`. Is the ratio the one that you counted in
+question 1? If it is larger or smaller, what takes time that you did not count, and what did you count that takes none?
 """

@@ -22,17 +22,12 @@ r"""
 outliers, a maximum would care about nothing else, and a mean of absolute values sits between them. We know of no proof that squares are
 best for a transformer. So: *what should a norm ignore, what must it never ignore, and can you tell before you train?*
 
-You invent a norm that this book does not have. Nobody has a reference for it. How can anybody mark it, then? By holding it against what
-*you* say about it: its values against its gradient, its gradient against your derivation, its behaviour against the laws
-that you claim for it. Whoever contradicts himself loses points.
+You invent a norm that this book does not have. Nobody has a reference implementation of it. How can anybody mark it, then? By checking it against what *you* say about it: its gradient and your derivation must agree with the slopes of its values, and its behaviour with the laws that you claim for it. Every contradiction costs points.
 
-**Rules.** One class `OwnNorm(nn.Module)` whose constructor takes `dim`. It stands by itself, so that it fits into a file: it uses
-`torch`, `nn` and `math`, and no function of yours outside. It works on the last axis of a tensor of any shape. It has at least one parameter that learns. It is not LayerNorm, not RMSNorm, and not the mean
-absolute value of `labkit leaderboard --starter`, nor one of them times a number.
+**Rules.** Write one class `OwnNorm(nn.Module)` whose constructor takes `dim`. The class must be self-contained, so that it can be saved to a file: it may use `torch`, `nn` and `math`, but none of your functions outside the class. It works on the last axis of a tensor of any shape, and has at least one learnable parameter. It must not be LayerNorm, RMSNorm, the norm of `labkit leaderboard --starter` (which divides by the mean absolute value), or one of these times a number.
 
 **How it is marked.** Only the final definition of each name counts. The checks below each question are public and give no points.
-The grader asks your module for the map from $x$ to $y$ at inputs and parameters that *it* chose, and computes everything else
-itself. It trains nothing: a loss that a submission reports proves nothing. The contest at the end is for you.
+The grader evaluates your module's map from $x$ to $y$ at inputs and parameters that *the grader* chooses, and computes everything else itself. It trains nothing: a loss that a submission reports proves nothing. The contest at the end is for you.
 
 The numbers in the next cell are yours; your neighbour has others. Leave them as they are.
 """
@@ -51,8 +46,7 @@ from torch import Tensor, nn
 r"""
 ## Question 1 · Invent it (4 points)
 
-Some ideas, none of them finished: another power than 2 in the mean; the distance between a high and a low quantile; the mean absolute deviation; RMSNorm
-of the half of the values with the smallest size; two norms, mixed by a learned number; a norm whose statistic a learned weight per feature enters.
+Some ideas, none of them finished: a power other than 2 in the mean; the distance between a high and a low quantile; the mean absolute deviation; RMSNorm with the root mean square of only the half of the values that are smallest in magnitude; two norms, mixed by a learned number; a statistic in which each feature has a learned weight.
 
 What every norm must do, whatever its idea:
 
@@ -60,10 +54,10 @@ What every norm must do, whatever its idea:
 - treat each token by itself: no other position, no other example, no running average, no random number;
 - leave the caller's tensor as it was;
 - stay finite, gradient included: for zeros, a constant token, values of $10^{-8}$, values of $10^4$;
-- have the gradient that its values say: nothing detached;
-- listen: when a token moves by a hair, what leaves the norm moves, too; a constant is no norm;
-- hold the size: a stream a million times as large may leave it at most ten times as large. That is what a norm is *for*.
-  What only multiplies and adds, as $y = x$ does, has nothing to ask about: no points in questions 2 to 4, and one in 5.
+- have the true gradient of its values: detach nothing;
+- depend on its input: when a token changes slightly, its output changes, too; a constant is not a norm;
+- control the scale: if its input becomes a million times as large, its output may become at most ten times as large. That is what a norm is *for*.
+  A map that only multiplies by constants and adds constants, such as $y = x$, leaves nothing to ask about: it earns no points in questions 2 to 4, and at most one in question 5.
 
 Write down, before you code: what is the largest value that a token of `dim` values can have after your norm? For RMSNorm it is $\sqrt{\texttt{dim}}$.
 """
@@ -266,9 +260,8 @@ def test_q1(student, draw, given):
 r"""
 ## Question 2 · What is it blind to? (3 points)
 
-LayerNorm does not see a constant that is added to every feature. RMSNorm does. Neither sees the length of a token. Is that good? It depends on what carries
-information. It should at least be *known*. Say it of your norm, for any values of its parameters and tokens whose values are
-of size 1 or more (so that an epsilon does not matter):
+LayerNorm is invariant to a constant that is added to every feature. RMSNorm is not. Both are invariant to the scale of a token. Is that good? It depends on what carries
+information. It should at least be *known*. For your norm, say which of the following laws hold for all values of its parameters, and for all tokens whose values are of magnitude 1 or more (so that an epsilon does not matter):
 
 | key | is this true? |
 | --- | --- |
@@ -276,7 +269,7 @@ of size 1 or more (so that an epsilon does not matter):
 | `shift` | $y(x + c\mathbf 1) = y(x)$ for every $c$ |
 | `mirror` | $y(-x) = -y(x)$ |
 
-Prove each on paper, or find a counterexample. No answer is better than another here; a false one is.
+Prove each on paper, or find a counterexample. No true answer is better than another here; only a false one costs points.
 """
 
 
@@ -386,14 +379,13 @@ def test_q2(student, draw, given):
 r"""
 ## Question 3 · Backward by hand (4 points)
 
-A fused kernel for your norm would need its backward pass, and nobody has written it. Derive it as chapter 09 does for RMSNorm: by which ways does $x_j$ reach the
-token's loss? By itself, and through every statistic.
+A fused kernel for your norm would need its backward pass, and nobody has written it. Derive it as chapter 09 does for RMSNorm: along which paths does $x_j$ affect the loss? Directly, and through every statistic of its token.
 
-`own_backward(x, dy, parameters)` gets $x$, the gradient $dy$ that arrives (same shape, rows first: two axes), and a dict of your parameters by name. It returns a
-pair: $dx$, and a dict with the gradient of every parameter, in the parameter's shape. No autograd: the grader switches it off. Everything comes in float64 there.
+`own_backward(x, dy, parameters)` takes $x$ of shape `(rows, dim)`, the incoming gradient $dy$ of the same shape, and a dict of your parameters by name. It returns a
+pair: $dx$, and a dict with the gradient of every parameter, in the parameter's shape. Do not use autograd: the grader switches it off. All inputs from the grader are float64.
 
-The grader has no formula of your norm either. It moves one coordinate at a time by a hair, both ways, asks your module for both results, and takes the difference.
-Where your statistic has a kink (an absolute value at 0, a median that changes hands) take any slope between the two.
+The grader has no formula for your norm's gradient either. It uses central differences: it moves one coordinate of $x$ at a time by a tiny amount in both directions, evaluates your module at both points, and takes the slope between the two results.
+Where your statistic has a kink (an absolute value at 0, or a median at a tie between two values), take any slope between those on its two sides.
 """
 
 
@@ -525,11 +517,9 @@ def test_q3(student, draw, given):
 r"""
 ## Question 4 · One loud feature (2 points)
 
-Trained transformers have tokens in which a single feature is hundreds of times larger than all others. Take the purest case: $x = (s, 0, 0, \dots, 0)$ with `dim` values. What leaves
-your norm, fresh from its constructor? RMSNorm gives $\pm\sqrt{\texttt{dim}}$ and zeros, whatever $s$ is. A norm by the maximum gives $\pm 1$ and zeros. A norm by the median divides by its epsilon.
+Trained transformers have tokens in which a single feature is hundreds of times larger than all others. Take the purest case: $x = (s, 0, 0, \dots, 0)$ with `dim` values. What does your norm give for it, fresh from its constructor? RMSNorm gives $\pm\sqrt{\texttt{dim}}$ and zeros, whatever $s$ is. A norm that divides by the largest absolute value gives $\pm 1$ and zeros. A norm that divides by a median divides only by its epsilon here.
 
-Derive it with pencil: `outlier(size, dim)` returns a pair, the first value of $y$ and the value of all the others, for `dim` of 2 or more and $|s|$ of 5 or more (leave epsilon out).
-Then answer for yourself, with your own numbers `OUTLIER` and `WIDTH`: would you want to sit next to such a feature?
+Derive it on paper. `outlier(size, dim)`, where `size` is $s$, returns a pair, the first value of $y$ and the value that all the others share, for `dim` of 2 or more and $|s|$ of 5 or more (leave epsilon out where it does not matter). Then answer for yourself, with your own numbers `OUTLIER` and `WIDTH`: what would such a feature do to the other features of its token?
 """
 
 
@@ -608,7 +598,7 @@ def test_q4(student, draw, given):
 r"""
 ## Question 5 · Half precision, and a file (3 points)
 
-Nothing new to write here: the same `OwnNorm` must survive how people will use it. In bfloat16 a sum of 64 numbers has eight bits. In float16 the square of 300 does not exist. And a model is saved to disk
+You write no new norm here: the `OwnNorm` of question 1 must survive the ways in which people will use it. In bfloat16 a sum of 64 numbers has only eight significant bits. In float16 the square of 300 overflows. And a model is saved to disk
 and loaded somewhere else, where only parameters and buffers arrive.
 
 Write one sentence, for whoever reads your module later: in which format are the statistics of your norm computed, and why?
@@ -731,17 +721,15 @@ def test_q5(student, draw, given):
 r"""
 ## Question 6 · Predict, then compete (3 points)
 
-Now it may train. But what will count as a result? Two runs that differ in nothing but the seed differ in their loss, too. So the book compares *pairs* (same seed, same data), takes the $n$ differences
-$\delta_i$, own norm minus RMSNorm, and asks where their mean lies:
+Now it may train. But what will count as a result? Even two runs that differ only in their seed reach different losses. So here you compare *pairs* of runs (same seed, same data): you take the $n$ differences in loss $\delta_i$, own norm minus RMSNorm, and compute a 95 % interval for their mean:
 
 $$\bar\delta \pm t\,\frac{s}{\sqrt n},\qquad s^2 = \tfrac1{n-1}\textstyle\sum_i(\delta_i - \bar\delta)^2,$$
 
 with $t$ from Student's table for $n - 1$ degrees of freedom: 12.71 for two seeds, 2.776 for five. (That is why two seeds prove so little.)
 
 - `interval(differences, t)`: the pair (low, high);
-- `verdict(differences, bound, t)`: for the criterion "the mean difference is below `bound`" one of `"holds"` (the whole interval is below), `"contradicted"` (the whole interval is above) and
-  `"not-seen"`;
-- `prediction()`: *before* you run anything, a dict with your `"statement"` (a sentence about your norm against RMSNorm, with a reason) and the `"bound"` in nats per character that makes it testable. A bound of
+- `verdict(differences, bound, t)`: for the criterion "the mean difference is below `bound`" one of `"holds"` (the whole interval is below), `"contradicted"` (the whole interval is above) and `"not-seen"` (neither);
+- `prediction()`: *before* you run anything, a dict with your `"statement"` (a sentence that compares your norm with RMSNorm and gives a reason) and the `"bound"` in nats per character that makes it testable. A bound of
   1 is no prediction: every norm meets it. Choose one between −0.5 and 0.5.
 """
 
@@ -836,8 +824,7 @@ def test_q6(student, draw, given):
 r"""
 ## The contest
 
-The next cell defines `look()`. It writes your class to the file `my_norm.py`, trains tiny models with RMSNorm, LayerNorm and yours on the same data at five rates, and shows their losses. Run it in a
-new cell when question 1 is done: a minute the first time, seconds after that. It shows a norm that fails, and gives no order.
+The next cell defines `look()`. It writes your class to the file `my_norm.py`, trains tiny models with RMSNorm, LayerNorm and your norm on the same data at five learning rates, and shows their losses. Run it in a new cell when question 1 is done; it takes a minute the first time, and seconds after that. It shows whether a norm fails, but gives no ranking.
 """
 
 # %%
@@ -867,10 +854,9 @@ def look(steps=60):
 r"""
 ## What you know now
 
-- A norm is a statistic, a gain and what they ignore. What it ignores can be proved.
-- A gradient can be marked without knowing the formula: differences of the map are enough.
+- A norm consists of a statistic and a gain, and is characterized by what it ignores. You can prove what it ignores.
+- You can check a gradient without knowing the formula: finite differences of the map are enough.
 - A prediction has a bound that was written down first, and a verdict that may be "not seen".
 
-Is your norm better than RMSNorm? A look cannot say: it shows what fails, and gives no order. The board is
-`labkit leaderboard pre pre+my_norm.py` (half an hour of one core); if both share a letter there, you know what you may say, and what you may not. Chapter 10 of the book tells how far to trust it.
+Is your norm better than RMSNorm? `look()` cannot tell you: it shows which norms fail, but gives no ranking. For a ranking, run `labkit leaderboard pre pre+my_norm.py` (half an hour on one core); if the two share a letter there, they are not distinguishable, and you may not call either one better. Chapter 10 of the book explains how far to trust this leaderboard.
 """
