@@ -156,6 +156,8 @@ def test_the_command_ranks_a_readers_norm_and_trains_nothing_twice(tmp_path, mon
     assert {row["name"] for row in found["rows"]} == {"pre", "pre+mean-abs"}
     assert all(len(row["values"]) == 5 and row["mean"] is not None for row in found["rows"])
     assert sorted((tmp_path / ".labkit/runs").iterdir()) == stored
+    assert cli.main(["leaderboard", "pre", "--json", "--list"]) == 2
+    assert "leave --json out" in capsys.readouterr().err
     assert cli.main(["leaderboard", "nope"]) == 2
     assert "unknown recipe 'nope'" in capsys.readouterr().err
     assert cli.main(["leaderboard", "--help"]) == 0

@@ -44,6 +44,10 @@ def rank_entries(
     """
     if starter is not None:
         return _write_starter(starter)
+    if as_json and (look or only_list):
+        raise ValueError(
+            "--json prints the standings, but --look and --list compute none; leave --json out"
+        )
     from labkit.experiments import ladder  # needs torch
     from labkit.leaderboard.compete import compete, look_at
     from labkit.leaderboard.entries import entries
