@@ -110,12 +110,14 @@ def claim_locked(
     source: str,
     *,
     names: Mapping[str, str] | None = None,
+    effect: float | None = None,
     **more: Any,
 ) -> Claim | None:
     """Show the card of a locked comparison; if runs are missing, print that it waits.
 
     Sentence, criterion, arms and rungs are the lock's. `names` gives each arm's name on the card;
-    `more` goes to the comparison's `claim`, such as `published` or `domain`.
+    `effect` is the effect with which the margin of a two-sided criterion is compared; `more` goes
+    to the comparison's `claim`, such as `published` or `domain`.
 
     Raises:
         ValueError: there is no lock with this id and two arms.
@@ -130,7 +132,7 @@ def claim_locked(
     where = f"With {RUNGS[varied[0]].changes} and" if varied else "At size {rung}, with"
     return improvement(found, *lock.arms).claim(
         id,
-        lock.criterion,
+        lock.criterion if effect is None else f"{lock.criterion} of {effect}",
         lock.said,
         found=f"{where} tuned learning rates, the test loss of {{one}} is "
         "{apart:.4f} nats {side} that of {other}.",
