@@ -43,6 +43,18 @@ def test_torchs_batch_norm_folds_too():
     torch.testing.assert_close(model(x), before, rtol=1e-5, atol=1e-5)
 
 
+def test_a_folded_map_keeps_half_precision():
+    model = nn.Sequential(nn.BatchNorm1d(8, affine=False), nn.Linear(8, 3, dtype=torch.bfloat16))
+    x = torch.randn(9, 8)
+    model[0](x + 1)
+    before = model[1].float()(model.eval()[0](x))
+    model[1].bfloat16()
+    fold_norms(model)
+    assert model[1].weight.dtype == torch.bfloat16
+    # two matrices rounded to 8 bits
+    torch.testing.assert_close(model[1].float()(x), before, rtol=0.05, atol=0.05)
+
+
 def test_a_hugging_face_model_folds_by_named_pairs():
     model = draw(llama())
     convert(model, {"LlamaRMSNorm": "prep-batch"}, steps=3)
@@ -96,6 +108,12 @@ def test_folding_refuses_what_it_cannot_do():
         ),
         (model(nn.BatchNorm1d(8)).eval(), {"0": []}, TypeError, "got nothing"),
         (model(nn.BatchNorm1d(4)).eval(), None, ValueError, "features"),
+        (
+            model(nn.BatchNorm1d(8, track_running_stats=False)).eval(),
+            None,
+            ValueError,
+            "running statistics, but this BatchNorm1d has none",
+        ),
         (tied, None, ValueError, "its parameter is tied to 2.weight"),
         (shared, None, ValueError, "0 is used in 2 places; fold it by hand"),
         (two, {"0": "2", "1": "2"}, ValueError, "2 is paired with two; pair"),

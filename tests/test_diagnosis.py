@@ -74,6 +74,10 @@ def test_a_model_is_looked_at_and_left_alone(norm, names):
     assert all(p.grad is None for p in model.parameters())
     with pytest.raises(ValueError, match="diagnose needs data"):
         diagnose(model)
+    with pytest.raises(
+        TypeError, match="takes a Record, a Transformer or an Optimizer, got Linear"
+    ):
+        diagnose(torch.nn.Linear(2, 2), Text(batch=8, time=8).load())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -8,13 +8,14 @@ So PRepBN costs nothing in evaluation. Source: Guo et al. 2024, arXiv 2405.11582
 import itertools
 from collections.abc import Iterable, Mapping
 
+import torch
 from torch import nn
 
 from labkit.convert.find import find_obstacle, find_tie, list_norms, places_of, replace_modules
 from labkit.convert.record import Conversion, Left, Swapped
 from labkit.norms.batch_norm import BatchNorm
 from labkit.norms.prep_batch_norm import PRepBatchNorm
-from labkit.norms.rep_batch_norm import RepBatchNorm, fold
+from labkit.norms.rep_batch_norm import RepBatchNorm
 
 Pairs = Mapping[str, str | Iterable[str]]
 _FOLDABLE = (nn.BatchNorm1d, BatchNorm, RepBatchNorm, PRepBatchNorm)
@@ -54,13 +55,44 @@ def fold_norms(model: nn.Module, pairs: Pairs | None = None) -> Conversion:
                     f"each linear map must be paired with one norm, but {places[linear][0]} is "
                     "paired with two; pair it with the one that it follows"
                 )
-            new[linear] = fold(norm, linear).requires_grad_(linear.weight.requires_grad)
+            new[linear] = _fold_norm(norm, linear).requires_grad_(linear.weight.requires_grad)
         into = ", ".join(places[linear][0] for linear in maps)
         kind = f"Identity, folded into {into}"
         rows.append(Swapped(places[norm][0], type(norm).__name__, kind, same="same in eval"))
         new[norm] = nn.Identity()
     rest = [Left(places[norm][0], type(norm).__name__, why) for norm, why in left.items()]
     return Conversion(model, rows, rest, replace_modules(model, places, new))
+
+
+@torch.no_grad()
+def _fold_norm(norm: nn.Module, linear: nn.Linear) -> nn.Linear:
+    """Return the map that equals `linear(norm(x))` in evaluation, in the dtype of `linear`."""
+    inner = norm.rep if isinstance(norm, PRepBatchNorm) else norm  # PRepBN evaluates its RepBN
+    assert isinstance(inner, nn.modules.batchnorm._BatchNorm)
+    if inner.running_mean is None or inner.running_var is None:
+        raise ValueError(
+            f"fold needs running statistics, but this {type(norm).__name__} has none; make it "
+            "with track_running_stats=True"
+        )
+    if linear.in_features != inner.num_features:
+        raise ValueError(
+            f"fold needs a linear map whose inputs are the norm's {inner.num_features} features, "
+            f"got one of {linear.in_features} features"
+        )
+    # float64, because the fold is made once and its error is in every later result.
+    slope = torch.rsqrt(inner.running_var.double() + inner.eps)
+    slope = slope if inner.weight is None else inner.weight.double() * slope
+    offset = -slope * inner.running_mean.double()
+    offset = offset if inner.bias is None else inner.bias.double() + offset
+    slope = slope + inner.eta.double() if isinstance(inner, RepBatchNorm) else slope
+    matrix = linear.weight
+    folded = nn.Linear(
+        linear.in_features, linear.out_features, device=matrix.device, dtype=matrix.dtype
+    )
+    bias = matrix.double() @ offset
+    folded.weight.copy_(matrix.double() * slope)
+    folded.bias.copy_(bias if linear.bias is None else bias + linear.bias.double())
+    return folded.train(linear.training)
 
 
 def _find_pairs(pairs: Pairs, named: dict[str, nn.Module]) -> dict[nn.Module, list[nn.Linear]]:

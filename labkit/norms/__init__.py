@@ -28,7 +28,7 @@ from labkit.norms.layer_norm import LayerNorm, layer_norm
 from labkit.norms.partial_rms_norm import PartialRMSNorm, partial_rms_norm
 from labkit.norms.power_norm import PowerNorm, power_norm
 from labkit.norms.prep_batch_norm import PRepBatchNorm
-from labkit.norms.rep_batch_norm import RepBatchNorm, fold, rep_batch_norm
+from labkit.norms.rep_batch_norm import RepBatchNorm, rep_batch_norm
 from labkit.norms.rms_norm import RMSNorm, rms_norm
 from labkit.norms.rms_variants import (
     GemmaRMSNorm,

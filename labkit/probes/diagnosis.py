@@ -208,6 +208,7 @@ def diagnose(
     `stuck`.
 
     Raises:
+        TypeError: the subject is of another class.
         ValueError: a model was passed without a corpus.
     """
     if isinstance(subject, Record):
@@ -216,6 +217,11 @@ def diagnose(
         decayed = [g["params"] for g in subject.param_groups if g.get("weight_decay", 0) > 0]
         vectors = sum(p.ndim < 2 for params in decayed for p in params)
         record = Record([], 0, probes={"decayed-vectors": vectors})
+    elif not isinstance(subject, Transformer):
+        raise TypeError(
+            "diagnose takes a Record, a Transformer or an Optimizer, got "
+            f"{type(subject).__name__}; a model of yours is checked by its Record"
+        )
     elif corpus is None:
         raise ValueError(
             "diagnose needs data, but got none; pass a corpus: diagnose(model, "

@@ -26,11 +26,10 @@ class GradientNorms(Watcher):
 
 
 class GradientProfile(Watcher):
-    """Frobenius norm of the gradient of all matrices of each sublayer, before clipping.
+    """Frobenius norm of the gradient of all matrices of each block, before clipping.
 
-    Result: {"step": {"attention": [one number per block, first block first], "feed_forward": [...],
-    "block": [...]}}, where a block's number is the root of the sum of its squares. Steps count from
-    1. Gains and shifts do not count, because they are vectors. Steps that were not reached are
+    Result: {"step": {"block": [one number per block, first block first]}}. Steps count from 1.
+    Gains and shifts do not count, because they are vectors. Steps that were not reached are
     missing.
     """
 
@@ -38,18 +37,15 @@ class GradientProfile(Watcher):
         """Measure the gradients at the chosen steps."""
         if step + 1 not in self.steps:
             return
-        squares: dict[str, dict[int, float]] = {"attention": {}, "feed_forward": {}, "block": {}}
+        squares: dict[int, float] = {}
         for path, weight in model.named_parameters():
             stack, *rest = path.split(".")
             if stack != "blocks" or weight.ndim < 2:
                 continue
+            block = int(rest[0])
             size = 0.0 if weight.grad is None else weight.grad.norm().item() ** 2
-            for part in (rest[1], "block"):
-                of_part = squares.setdefault(part, {})
-                of_part[int(rest[0])] = of_part.get(int(rest[0]), 0.0) + size
-        self.seen[str(step + 1)] = {
-            part: [sizes[i] ** 0.5 for i in sorted(sizes)] for part, sizes in squares.items()
-        }
+            squares[block] = squares.get(block, 0.0) + size
+        self.seen[str(step + 1)] = {"block": [squares[i] ** 0.5 for i in sorted(squares)]}
 
 
 class GradientExtremes(Watcher):

@@ -71,7 +71,6 @@ class Landscape(Watcher):
             changes.append(measure_distance(moved, g) / max(measure_length(g), 1e-30))
         self.seen[str(step)] = {
             "rates": [0.0, *RATES], "loss": losses, "change": changes,
-            "length": measure_length(g),
         }  # fmt: skip
 
 

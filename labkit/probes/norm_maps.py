@@ -61,7 +61,6 @@ def describe(name: str, norm: nn.Module, x: Tensor) -> dict[str, Any]:
     return {
         "name": name,
         "bend": bend(x, y),
-        "spread": (x.abs().max() / rms).item(),
         "rms": rms.item(),
         "flat": (y.abs() > 0.95).float().mean().item() if alpha is not None else None,
         "alpha": None if alpha is None else alpha.item(),

@@ -1,15 +1,13 @@
-"""Measures of a trained transformer's weights: conditioning, lengths, nGPT's learned scales.
+"""Measures of a trained transformer's weights: lengths of vectors, and nGPT's learned scales.
 
-    condition   largest over smallest singular value of a matrix; 1 for a rotation
     lengths     of the vectors along the stream's axis: rows of matrices that read the stream, of
                 embedding and output; columns of those that write to it (`out`, `down`)
 
-Source of both questions: Loshchilov et al. 2024, arXiv 2410.01131, section 3.
+Source of the question: Loshchilov et al. 2024, arXiv 2410.01131, section 3.
 """
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from labkit.corpora.base import Batch
@@ -18,13 +16,6 @@ from labkit.placements.sphere import SphereStep
 from labkit.probes.trained import make_on_trained
 
 WRITERS = ("out", "down")
-KINDS = ("q", "k", "v", "out", "gate", "up", "down")
-
-
-def compute_condition(weight: Tensor) -> float:
-    """Return the largest over the smallest singular value, in float64; inf if that is 0."""
-    values = torch.linalg.svdvals(weight.double())
-    return (values[0] / values[-1]).item()
 
 
 def lengths(model: nn.Module) -> dict[str, Tensor]:
@@ -36,38 +27,16 @@ def lengths(model: nn.Module) -> dict[str, Tensor]:
     }
 
 
-def compute_conditions(model: Transformer) -> dict[str, list[float]]:
-    """Return the condition number of each kind of matrix, block by block."""
-    found: dict[str, list[float]] = {}
-    for path, module in model.blocks.named_modules():
-        if isinstance(module, nn.Linear) and (kind := path.split(".")[-1]) in KINDS:
-            found.setdefault(kind, []).append(compute_condition(module.weight))
-    return found
-
-
 def measure_weights(model: Transformer, batch: Batch) -> dict[str, Any]:
     """Measure the trained weights; the batch is not used.
 
-    `condition`: by kind of matrix, one number per block. `spread`: standard deviation over mean of
-    the lengths, for embedding, output and all matrices of blocks together. `off`: the largest
-    |length − 1|. `embedding`, `output`: the lengths themselves, sorted.
+    `off` is the largest |length − 1| of a vector.
     """
-    found = lengths(model)
-    blocks = torch.cat([one for path, one in found.items() if path.startswith("blocks.")])
-    parts = {"embedding": found["embedding"], "output": found["output"], "blocks": blocks}
-    return {
-        "condition": compute_conditions(model),
-        "spread": {name: (part.std() / part.mean()).item() for name, part in parts.items()},
-        "off": max((one - 1).abs().max().item() for one in found.values()),
-        **{
-            name: sorted(round(v, 5) for v in found[name].tolist())
-            for name in ("embedding", "output")
-        },
-    }
+    return {"off": max((one - 1).abs().max().item() for one in lengths(model).values())}
 
 
 def sphere_scales(model: Transformer, batch: Batch) -> dict[str, Any]:
-    """Read nGPT's learned scales: |α| of each sublayer (mean over channels), s_qk, s_z.
+    """Read nGPT's learned scales: |α| of each sublayer (mean over channels) and s_z.
 
     Empty for other recipes.
     """
@@ -77,10 +46,6 @@ def sphere_scales(model: Transformer, batch: Batch) -> dict[str, Any]:
             step = block.get_submodule(name)
             if isinstance(step, SphereStep):
                 found.setdefault(name, []).append(step.share.mean().item())
-        inner = block.get_submodule("attention")
-        if isinstance(inner, SphereStep):
-            s_qk = inner.sublayer.get_submodule("s_qk")()
-            found.setdefault("s_qk", []).append(s_qk.abs().mean().item())
     if found:
         found["s_z"] = model.get_submodule("s_z")().mean().item()
     return found
