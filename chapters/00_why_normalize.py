@@ -280,7 +280,7 @@ From here on we follow one network. It classifies handwritten digits, images of 
 
 - *neither*: plain layers.
 - *norms*: BatchNorm after each of the forty-eight matrices.
-- *skips*: 24 steps, each with a branch of two matrices.
+- *skips*: 24 residual steps, each with a branch of two matrices.
 - *small branches*: skips, with the last matrix of each of the $S = 24$ branches divided by $\sqrt S$.
 - *norms and skips*: ResNet v2. Each branch begins with BatchNorm and contains a second BatchNorm, and a last BatchNorm precedes the logits.
 
@@ -545,7 +545,7 @@ Now we train our network in all five architectures for 400 steps of SGD with mom
 
 <details><summary>How we tuned and evaluated</summary>
 
-At every depth we train every design with one tuning seed at nine learning rates from 0.0001 to 1. The rate with the lowest validation loss is the design's *tuned learning rate* at this depth (some original claims say *its own rate*). We evaluate with five other seeds, trained at the tuned learning rate.
+At every depth we train every design with one tuning seed at nine learning rates from 0.0001 to 1. The rate with the lowest validation loss is the design's *tuned learning rate* at this depth (some original claims say *its own rate*). We evaluate five runs with other seeds at the tuned learning rate.
 Since networks with skips alone begin with huge logits, at forty-eight layers we train them at ten lower learning rates as well, down to $10^{-9}$, and train five seeds at all nineteen rates.
 
 </details>
@@ -884,7 +884,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-The first card is the fair test, and it does not show the advantage that we predicted. With tuned learning rates, five seeds show no difference between the shaken network and the one without norms. (At the next higher rate the shaken network is ahead, but we would be choosing that rate after seeing the result.) Plain BatchNorm trains faster than
+The first card is the fair test, and it does not show the advantage that we predicted. With tuned learning rates, five seeds show no difference between the shaken network and the one without norms. (At the next rate above its tuned one, the shaken network trains faster than the network without norms, but we would be choosing that rate after seeing the result.) Plain BatchNorm trains faster than
 either. In the table, the noise costs about as much as BatchNorm gains over no norm. One would expect this if BatchNorm helped by keeping inputs still. But noise can slow training for other reasons, too, so this is no proof.
 
 The other two cards compare the networks at two fixed learning rates. At the low one, where eight layers need no norm, the shaken network trains slowest of the three. At the high one the network without norms is in trouble. The shaken network is not, although its inputs
@@ -1102,8 +1102,7 @@ too. Signal and gradient are at right angles there, and their sizes can change i
 
 </details>
 
-**5 (open).** At forty-eight layers BatchNorm alone learns next to nothing. Maybe it is only slow. Predict first: will four times as many steps close the gap to norms and skips,
-or half of the gap? Then run the experiment, at the learning rates chosen above. Which result would make you change the sentence "BatchNorm alone is not enough"?
+**5 (open).** At forty-eight layers BatchNorm alone learns next to nothing. Maybe it is only slow. Predict first: will four times as many steps close the gap to norms and skips completely, or only by half? Then run the experiment, at the learning rates chosen above. Which result would make you change the sentence "BatchNorm alone is not enough"?
 """
 
 # %% tags=["exercise"]

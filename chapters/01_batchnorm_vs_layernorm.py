@@ -916,7 +916,7 @@ exact(max(off), tolerance=1e-5).claim(
 
 # %% [markdown]
 r"""
-The factor on this card is $\sqrt{511/512} \approx 0.999$ at $d = 512$. At $d = 8$ it is $\sqrt{7/8} \approx 0.935$, which a test detects. Finally, *Transformer Anatomy*, part 7, passes
+The factor on this card is $\sqrt{511/512} \approx 0.999$ at $d = 512$. At $d = 8$ it is $\sqrt{7/8} \approx 0.935$, which is far enough from 1 for a test to notice. Finally, *Transformer Anatomy*, part 7, passes
 a bfloat16 tensor to a float32 `nn.LayerNorm`. On a CPU that works, but on a GPU PyTorch [raises an error](https://github.com/pytorch/pytorch/issues/138128), according to a report.
 """
 

@@ -657,7 +657,7 @@ r"""
 **What came out.** All three lines dip: every model writes letter frequencies first. Without warm-up they dip sooner, even under Pre-Norm.
 Then the three lines separate. Under Pre-Norm the constant stays *next to* the tokens, and training goes on from there. Under Post-Norm
 every block divides the tokens as well, as when [a constant is written](02_pre_and_post_norm.ipynb#a-constant-write-twelve-times) twelve times. In Post-Norm without warm-up, the
-gradient of the first block, equal to that of the last at step 0, has nearly vanished by step 20 ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)).
+gradient of the first block, which at step 0 is about as large as that of the last, has nearly vanished by step 20 ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)).
 
 At step 0 the identity path was innocent, because writes were small. Now they are large. Is this path the cause now, or does $I + J_f$ still compensate for the
 factor of $J_N$?
@@ -821,7 +821,7 @@ The first is a cause: removing it changed the outcome. The second is only a corr
 
 <details><summary>Why do writes grow at a high learning rate?</summary>
 
-We did not measure the reason, but Adam's steps are long enough. Early in training a step moves a weight by about the learning rate, however small the gradient is: twenty equal steps at $0.025$ move it by $0.5$. The initial weights of a $32\times32$ matrix
+We did not test why, but Adam's steps are long enough to explain it. Early in training a step moves a weight by about the learning rate, however small the gradient is: twenty equal steps at $0.025$ move it by $0.5$. The initial weights of a $32\times32$ matrix
 have a standard deviation of only $\tfrac12\sqrt{2/64} \approx 0.09$, and larger weights turn a normalized vector into a larger write.
 
 </details>
@@ -1021,8 +1021,8 @@ The verdict is weak: leaving out one run changes it. With 24 blocks Post-Norm's 
 ### The price of the highway
 
 A stream grows if blocks only add to it. If writes are uncorrelated and of variance $\sigma_f^2$, then $\mathrm{Var}\,x_S = \mathrm{Var}\,x_0 + S\,\sigma_f^2$, and the
-length of a late write, compared with the stream's, decreases as $1/\sqrt S$. So late Pre-Norm blocks should turn the stream less. Does it cost less to leave one out?
-**What we did:** remove one block at a time from the trained models of the ladder, and measure the rise in the loss. *Late* blocks are those of the second half, without the last one.
+length of a late write, compared with the stream's, decreases as $1/\sqrt S$. So the later a Pre-Norm block is, the less it should turn the stream. Does it then cost less to leave out a late block?
+**What we did:** remove one block at a time from the trained models of the ladder, and measure the rise in the loss. *Late* blocks are those in the second half, except the last one.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -1119,7 +1119,7 @@ Post-Norm's share is $2^{-S/2}$: $0.016$ and $4\cdot10^{-15}$ for the same two d
 </details>
 <details><summary>Sandwich: every input and every write has a fixed size</summary>
 
-*Signal:* as for the output norm, and the sublayer's input has a fixed size as well. *Gradient:* the gradient of the branch is divided by the size of the stream and by the size of the raw write. *First steps:* as for the output norm. *Cost:* two norms per sublayer, which move about twice the bytes. *Wrong if* the second norm changed neither the stream nor the loss. In our models the stream grows about half as much as Pre-Norm's, and we saw no lower loss ([norms on what is written](C_zoo.ipynb#norms-on-what-is-written)).
+*Signal:* as for the output norm, and the sublayer's input has a fixed size as well. *Gradient:* the gradient of the branch is divided by the size of the stream and by the size of the raw write. *First steps:* as for the output norm. *Cost:* two norms per sublayer, which move about twice as many bytes as one. *Wrong if* the second norm changed neither the stream nor the loss. In our models the stream grows about half as much as Pre-Norm's, and we saw no lower loss ([norms on what is written](C_zoo.ipynb#norms-on-what-is-written)).
 
 </details>
 <details><summary>Peri: the embedding has a fixed size, too</summary>
@@ -1135,7 +1135,7 @@ Post-Norm's share is $2^{-S/2}$: $0.016$ and $4\cdot10^{-15}$ for the same two d
 </details>
 <details><summary>ResiDual: one stream fades, the other keeps everything</summary>
 
-*Signal:* $x$ fades as in Post-Norm, $r$ keeps every write with weight one, and the embedding's share of $r$ equals its share of Pre-Norm's stream. Sublayers read $x$ only: where tokens have merged in $x$, later writes no longer depend on the token. *Gradient:* through $r$ each write gets its gradient directly, divided once by the size of $r$. *First steps:* in $r$ a constant is added next to the tokens; in $x$ it also makes the norms divide them. *Cost:* a second stream to store and move, and one more norm.
+*Signal:* $x$ fades as in Post-Norm, $r$ keeps every write with weight one, and the embedding's share of $r$ equals its share of Pre-Norm's stream. Sublayers read $x$ only: where tokens have merged in $x$, later writes no longer depend on the token. *Gradient:* through $r$ each write gets its gradient directly, divided once by the size of $r$. *First steps:* in $r$ a constant is added next to the tokens; in $x$ it also makes the norms shrink them. *Cost:* a second stream to store and move, and one more norm.
 *Wrong if* the last block of a deep stack did not move the output more than Pre-Norm's does. In untrained models the last block changes the output by a fraction that does not shrink with depth.
 
 </details>
@@ -1175,7 +1175,7 @@ Most wrong blocks still train, so a loss curve seldom reveals them. Compare the 
 **Text says Post, code does Pre.** The Annotated Transformer ([Huang et al., 2022](https://nlp.seas.harvard.edu/annotated-transformer/)) describes Post-Norm but
 normalizes the *input* of each sublayer ([this line](https://github.com/harvardnlp/annotated-transformer/blob/debc9fd747bb2123160a98046ad1c2d4da44a567/the_annotated_transformer.py#L357)). Its code is a good Pre-Norm model, and a trap for anybody who cites it as the original.
 
-**The skip carries the norm.** With one variable too few, the block computes $x \leftarrow N(x) + f(N(x))$. With $y = N(x)$ this is $y \leftarrow N(y + f(y))$: it *is* Post-Norm, with a norm on the embedding. In the figure of
+**The skip starts after the norm.** With one variable too few, the block computes $x \leftarrow N(x) + f(N(x))$. With $y = N(x)$ this is $y \leftarrow N(y + f(y))$: it *is* Post-Norm, with a norm on the embedding. In the figure of
 five rates its line, "normalized skip", coincides with Post-Norm's. Megatron-LM offers it as an option ([`apply_residual_connection_post_layernorm`](https://github.com/NVIDIA/Megatron-LM/blob/d98e8a64ddf34856e74b24714e3bedb2f5a39553/megatron/core/transformer/transformer_config.py#L198)), so a port must copy the setting as well as the weights.
 
 **The final norm is missing.** When a Post-Norm model is switched to Pre-Norm, the final norm is easily forgotten:

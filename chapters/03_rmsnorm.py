@@ -449,8 +449,7 @@ plain_rate, its_rate = next(iter(of_plain.where(stage="first").by("lr"))), tunin
 
 # %% [markdown]
 r"""
-With the offset, the best learning rate is higher. We train both models at the two best learning rates and at those in between,
-so that only the offset differs:
+With the offset, the best learning rate is higher. We train RMSNorm's model with and without the offset, at the two best learning rates and at those in between, so that at each rate only the offset differs:
 """
 
 # %%
@@ -680,7 +679,7 @@ positive numbers, which cannot cancel. The statistic is safe, but the output is 
 
 ### One-pass variance at a mean of 30
 
-Wider tokens do not help. Give 4,096 channels a standard deviation of 1 and a mean of 30: the mean square is near 901
+Wider tokens do not make the one-pass variance more accurate. Give 4,096 channels a standard deviation of 1 and a mean of 30: the mean square is near 901
 and the squared mean near 900, where bfloat16's numbers are 4 apart. So their difference is a multiple of 4: 0, 4
 or −4, and never 1. Answer, then move the slider:
 
@@ -1065,7 +1064,7 @@ r"""
 Here are six bugs, the last two from public code. None changes the output's shape, and a model trained *with* one
 may well learn. They do damage when weights move to other code, or when an input is unusual.
 
-1. **ε outside**, in a model whose checkpoint was trained with it inside.
+1. **ε outside the root**, in a model whose weights were trained with it inside.
 2. **The unbiased divisor**: `Tensor.var` and `Tensor.std` divide by $d - 1$.
 3. **The wrong axis**: `dim=1` is the feature axis of an $(N, d)$ batch and the time axis of $(B, T, d)$.
 4. **The centred denominator**: `x / x.std()` is half LayerNorm, half RMSNorm.
@@ -1218,8 +1217,7 @@ For the first part: the squares are weights. For the second: let all $x_i$ be ne
 
 The computed sum before rounding is $\sum x_i^2(1 + \delta_i)$. Its distance from $S = \sum x_i^2$ is at most
 $\sum x_i^2|\delta_i| \le uS$, **because no term is negative**: the total error is a weighted mean of the
-$\delta_i$ times $S$. So it is $S(1 + \eta)$ with $|\eta| \le u$, and after rounding $S(1 + \eta)(1 + \delta)$,
-which is off by at most $u + u + u^2$. The mean $\mu$ appears nowhere.
+$\delta_i$ times $S$. So the computed sum is $S(1 + \eta)$ with $|\eta| \le u$. After rounding it is $S(1 + \eta)(1 + \delta)$, whose relative error is at most $u + u + u^2$. The mean $\mu$ appears nowhere.
 
 For the one-pass variance, take data with mean $\mu$ and variance $\sigma^2 > 0$. An error of relative size $u$
 in the mean square alone, with all else exact, makes an absolute error of $u(\mu^2 + \sigma^2)$, which relative

@@ -692,7 +692,7 @@ r"""
 ### With tuned learning rates
 
 How much does QK-Norm help at learning rates that people would choose? We compare Pre-Norm, QK-Norm and a model
-without any norm. The cards add size M, of width 64, and weight decay.
+without any norm. The cards also cover size M, of width 64, and training with weight decay.
 """
 
 

@@ -383,7 +383,7 @@ exact(max(abs(found[name] - solved_gain(name, 32)) for name in found), tolerance
 
 # %% [markdown]
 r"""
-This is the same step in labkit, where `N` is the norm, not the number of blocks:
+This is the step of exercise 1 in labkit, where `N` is the norm, not the number of blocks:
 """
 
 # %%
@@ -831,7 +831,7 @@ plots.table(
 # %% [markdown]
 r"""
 From Post-Norm to α alone, β alone and DeepNorm, the first step moves the output less and less, and the highest learning rate never falls. That looks like a rule, but the other two models break it.
-The first steps of Pre-Norm and of Post-Norm with the same small weights move the output about equally far, at either depth, yet Pre-Norm trains at a higher rate. So this distance does not determine which learning rate a model tolerates. No model has a small first move and large branches, so it remains open whether a small move by itself would be enough. (The highest rates are from one seed each; neighbouring rates differ by a factor of about two.)
+The first steps of Pre-Norm and of Post-Norm with the same small weights move the output about equally far, at either depth, yet Pre-Norm trains at a higher rate. So this distance does not determine which learning rate a model tolerates. No model has a small first move and large branches, so it remains open whether a small move by itself would be enough. (Each method's highest rate is known from one seed only, and neighbouring rates differ by a factor of about two.)
 
 **DeepNorm keeps its promise, but the promise is about one step.**
 
@@ -1061,7 +1061,7 @@ r"""
 - **Does a deep model train because its first step is bounded?** Small branches are enough for a start, and DeepNorm's constants are one way to get them: our 32 blocks of Post-Norm also start from small weights without
   any constant. From Xavier's weights, they did not start in 600 steps. None of our runs shows the loss of such models after long training.
   <!-- 05-small-weights-start-alone 05-post-from-xavier-stays-stuck -->
-- **Which weights does β scale?** It scales the value, output and feed-forward matrices, which set the size of a branch. "1,000 layers" are 2,500 sublayers of an encoder and a decoder, with different constants for each.
+- **Which weights does β scale?** It scales the value, output and feed-forward matrices, which set the size of a branch. The paper's "1,000 layers" are 2,500 sublayers, in an encoder and a decoder that use different constants.
   <!-- 05-which-weights C-thousand-layers-are-2500-sublayers -->
 - **How do you find a wrong constant?** It raises no error. Compare the block with its equation, and the weights with the rule. <!-- 05-checks-see-every-slip -->
 
@@ -1070,7 +1070,7 @@ r"""
 - **Equation.** $x \leftarrow \mathrm{LN}(\alpha x + f(x))$, with value, output and feed-forward matrices drawn $\beta$ times as large.
 - **Constants.** Decoder of $N$ blocks: $\alpha = (2N)^{1/4}$, $\beta = (8N)^{-1/4}$.
 - **When to use it.** Use DeepNorm for Post-Norm models of many blocks. Its mean loss is not lower than that of a tuned Pre-Norm in any comparison here. The evidence for it comes from the authors' translation models.
-- **Cost.** DeepNorm costs almost nothing at run time, but its learning rate must be tuned.
+- **Cost.** DeepNorm costs almost nothing at run time, but its loss depends more strongly on the learning rate than Pre-Norm's.
 - **Related methods.** Admin ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) multiplies the skip of each sublayer by a learned weight $\omega$. KEEL multiplies the skip by the number of sublayers and also normalizes the branch's input. Appendix C [trains both](C_zoo.ipynb#post-norm-with-help) at tuned learning rates.
 
 | you see | cause | try |

@@ -140,14 +140,13 @@ which was added before the norm.
 $$Y = X + \mathrm{MHA}_{QKV}(X), \qquad X' = N(Y) + \mathrm{FFN}(N(Y)).$$
 
 $\mathrm{MHA}_{QKV}$ normalizes each head's queries, keys and values before the rotation by position: $\mathrm{softmax}\!\big(N(Q)N(K)^\top/\sqrt{d_k}\big)N(V)$. Each of the three norms has one gain
-vector of size $d_k$, which all heads share. (Norms on all three are older:
-[Rybakov et al., 2024](https://arxiv.org/abs/2410.16682).) A final norm precedes the output layer.
+vector of size $d_k$, which all heads share. (Norms on queries, keys and values were used before HybridNorm: [Rybakov et al., 2024](https://arxiv.org/abs/2410.16682).) A final norm precedes the output layer.
 
 HybridNorm\* changes the first block only:
 $Y = X + \mathrm{MHA}_{QKV}(N(X))$ and $X' = Y + \mathrm{FFN}(N(Y))$. QKV-Pre has HybridNorm's attention and Pre-Norm's
 feed-forward sublayer: $Y = X + \mathrm{MHA}_{QKV}(X)$, $X' = Y + \mathrm{FFN}(N(Y))$. It is the fairest baseline, because it differs from HybridNorm only in the skip of the feed-forward sublayer.
 
-A classical Post-Norm block has two norms on the stream: one after attention and one after the *feed-forward* layer, $N(Y + \mathrm{FFN}(Y))$.
+A classical Post-Norm block has two norms on the stream: one after attention and one after the *feed-forward* layer, $N(N(Y) + \mathrm{FFN}(N(Y)))$.
 HybridNorm has only the first. So where the paper writes "Post" for the FFN, read $X' = N(Y) + \mathrm{FFN}(N(Y))$: skip and branch both read the normalized stream.
 
 A norm ignores the scale of its input: $N(tXW) = N(XW)$ for $t > 0$, if $\epsilon = 0$. This has two consequences. HybridNorm's second equation is invariant to the scale of $Y$ (next card). And attention, which normalizes queries, keys and values, computes the same output for every scale of
@@ -404,7 +403,7 @@ plots.curves(
 
 # %% [markdown]
 r"""
-The models are trained long enough: the recipes with attention have far lower losses than both of these.
+The models are trained long enough: the recipes with attention have far lower losses than trigram counts and than the model without attention.
 
 In the next table each recipe has its best learning rate. The column *improvement* is Pre-Norm's test loss minus the
 recipe's, with its 95 % interval. The column *sensitivity* is the mean loss over two decades of learning rates, minus the loss at the best one.
@@ -486,7 +485,7 @@ QKV-Pre reaches a lower loss than Pre-Norm at both sizes. We could not show that
 **3. The norm on the stream.** In the paper, the effect of this norm depends on the order of the changes. If norms on queries, keys and values are there already, it brings no improvement: the perplexity is 19.96 without it (QKV-Pre) and 20.00 with it (HybridNorm). If it is added to plain Pre-Norm, which gives the row Pre-Post, it brings half of HybridNorm's improvement: the perplexity falls from 20.30 to 20.15
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [all sixteen rows](E_hybridnorm.ipynb#table-4-sixteen-placements).
 
-What does this norm add if there are norms inside attention already? We compare QKV-Pre with HybridNorm\*, the paper's better version. The first blocks of these two recipes can compute the same functions, so the recipes differ only in the norm on the stream of the later blocks.
+What does this norm add if there are norms inside attention already? We compare QKV-Pre with HybridNorm\*, the better of the two HybridNorm variants in Table 4. The first blocks of these two recipes can compute the same functions, so the recipes differ only in the norm on the stream of the later blocks.
 """
 
 # %%
@@ -535,8 +534,7 @@ wide, so no single step is known precisely.
 ### The size of the embeddings
 
 Our results depend on the size of the embeddings, and the embeddings in the authors' code are small. A rule in the code gives them the standard deviation $1/\sqrt{2.5\,d}$
-([commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805)). For its width of 2,048 this is 0.014, for Table 4's width of 1,536 it is
-a little more, and for our width of 32 it is $1/\sqrt{80}$, a ninth.
+([commit f0dd605](https://github.com/BryceZhuo/HybridNorm/tree/f0dd60589c4cafcbd5496d60884d2745ff340805)). For the code's width of 2,048 this is 0.014, for Table 4's width of 1,536 it is a little more, and for our width of 32 it is $1/\sqrt{80}$, about a ninth.
 
 We trained the four recipes with embeddings that enter the stream with an initial RMS of 1, a ninth or $0.014$. Embeddings are drawn with standard deviation $1/\sqrt d$ and multiplied by $\sqrt d$, which gives RMS 1. For the two smaller values a second factor, the *fixed multiplier*, scales the embeddings throughout training.
 """
@@ -730,7 +728,7 @@ plots.table(
 r"""
 The embeddings do grow: after training they enter with an RMS near 1 or above. HybridNorm's loss is still lower than Pre-Norm's, so its improvement does not seem to need the fixed multiplier.
 
-But if the embeddings can grow, the single steps agree with the published ones even less: judging by the means, the norm on the stream accounts for the whole improvement. So the fixed multiplier does not explain why our table and the paper's disagree.
+But if the embeddings can grow, the single steps agree with the published ones even less: judging by the means, the norm on the stream accounts for the whole improvement (with embeddings initialized at 0.02, [chapter 10](10_choosing_a_norm.ipynb#small-embeddings-that-can-grow) finds the same with full evaluations). So the fixed multiplier does not explain why our table and the paper's disagree.
 [How we know](06_hybridnorm.ipynb#how-we-know) lists other differences, and our factor $\sqrt d$ is one more: with it, a step of Adam moves the embeddings $\sqrt d$ times as far. We tested none of them with embeddings that grow.
 
 We see small embeddings raise Pre-Norm's loss only with the fixed multiplier: if they can grow, its mean loss is no higher than with embeddings of RMS 1.
@@ -792,7 +790,7 @@ ladder.improvement(climbed, "hybrid, xavier", "pre, xavier").claim(
 
 # %% [markdown]
 r"""
-HybridNorm's loss is higher than Pre-Norm's from Xavier's weights and, in a preliminary evaluation, from depth-scaled ones, where the interval only just excludes zero. In the paper's Table 3 the improvement's sign changes with the initialization:
+When training starts from Xavier's weights, HybridNorm's loss is higher than Pre-Norm's. From depth-scaled weights it is higher, too, in a preliminary evaluation whose interval only just excludes zero. In the paper's Table 3 the improvement's sign changes with the initialization:
 
 | perplexity on C4 in Table 3 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) | Normal | Depth-Scaled | Megatron |
 | --- | --: | --: | --: |
@@ -1163,7 +1161,7 @@ r"""
 - **Which change accounts for the improvement?** In the published table, the norms inside attention account for $\ln(20.30/19.96) = 0.017$ of $\ln(20.30/19.85) = 0.022$ nats
   ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)), unless that step changed the initialization, too. The next two steps (to HybridNorm and HybridNorm\*) are about as small as the difference between two rows that can compute the same functions. <!-- derived -->
 - With large embeddings, in our small models, the norms inside attention lower the loss: QKV-Pre reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to that. HybridNorm's loss is lower than Pre-Norm's at size M, and at size S the interval contains zero. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
-- With embeddings that a fixed multiplier keeps small, the norm on the stream accounts for a part of the improvement: it undoes a part of the increase in loss that such embeddings cause. We trained only size S with them. The runs do not settle how much each step contributes. With larger embeddings there is less to undo.
+- With embeddings that a fixed multiplier keeps small, the norm on the stream accounts for a part of the improvement: it undoes a part of the increase in loss that such embeddings cause. We tested such embeddings only at size S. The runs do not settle how much each step contributes. With larger embeddings there is less to undo.
   <!-- 06-small-embeddings-cost-pre-norm 06-a-norm-on-the-stream-saves-small-tokens -->
 - Embeddings that are drawn small and can grow do grow. At size S HybridNorm's loss is still lower than Pre-Norm's. It is also lower than HybridNorm's own loss with large embeddings, so the way in which embeddings enter is a part of the recipe. We tried one RMS.
   <!-- 06-hybrid-ahead-where-tokens-grow 06-star-ahead-where-tokens-grow 06-hybrid-gains-where-tokens-grow -->

@@ -472,7 +472,7 @@ draw_maps(
 # %% [markdown]
 r"""
 All embeddings are drawn from the same distribution, so at the first norm the tokens' standard deviations differ little. Deeper in the model, sublayers have written more to some tokens than
-to others, and the lines of those tokens are flatter.
+to others, and the tokens that received more have flatter lines.
 """
 
 
@@ -1039,7 +1039,7 @@ $\alpha_0$ chosen by a sweep. <!-- 07-ladder-dyt-against-rms-norm 07-dyt-beats-n
 
 - **Equation.** $y = \gamma\tanh(\alpha x) + \beta$, entry by entry, with one learned $\alpha$ per layer.
 - **When to use it.** Use DyT where a statistic over a token is not available, and $\alpha$ can be tuned. Chapter 09 counts its memory traffic, and asks how much time DyT saves.
-- **Cost.** Invariance to scale is given up, saturated entries pass hardly any gradient, and the best learning rate is different.
+- **Cost.** DyT is not invariant to scale, its saturated entries pass hardly any gradient, and its best learning rate differs from a norm's.
 - **Related methods.** Derf (erf in place of tanh), BHyT, PRepBN (statistics in training only).
 
 | symptom | cause | remedy |

@@ -448,7 +448,7 @@ Without skips, depth raises the training loss a lot, with BatchNorm and without.
 
 No norm is needed: with small branches, skips remove the rise as well. If the branches are not small and the weights follow He's rule, the signal explodes in networks with skips ([chapter 00](00_why_normalize.ipynb#forty-eight-layers-five-ways)).
 
-*Exploring the Transformer* presents as the paper's conclusion that networks do not easily learn the identity. The paper offers this as a guess. Weights with a lower loss exist, but in 400 steps gradient descent does not reach them. Is it stuck, or does it only learn late? We train for four times as many steps. For the deep plain networks we tune the rate again, by the *training* loss; all other networks keep the rates of 400 steps. A better rate for the shallow plain networks could only widen the gap. The gaps depend on how the rate is chosen (printed below), and their intervals do not include this uncertainty.
+According to *Exploring the Transformer*, the paper concludes that networks do not easily learn the identity. The paper offers this as a guess. Weights with a lower loss exist, but in 400 steps gradient descent does not reach them. Is it stuck, or does it only learn late? We train for four times as many steps. For the deep plain networks we tune the rate again, by the *training* loss; all other networks keep the rates of 400 steps. A better rate for the shallow plain networks could only widen the gap. The gaps depend on how the rate is chosen (printed below), and their intervals do not include this uncertainty.
 """
 
 # %%
@@ -1204,7 +1204,7 @@ With small branches about a third of the directions remain; with full-size branc
 ## Early readout (logit lens)
 
 In a residual model one can read the answer from the stream early, by applying the model's output layers after any step. [Geva et al. (2021)](https://arxiv.org/abs/2012.14913) did this with a language model of 16 layers. From layer to layer the guess settles and becomes more confident, and layers *correct*
-each other. (Of 100 words that the last layer had changed, they judged 66 % to be far from the earlier guess in meaning, a judgement that does not apply to digits or characters.) We count how often an answer changes, and whether it becomes correct, in the ResNets v2 above and in language models.
+each other. (Of 100 words that the last layer had changed, the authors judged 66 % to be far in meaning from the earlier guess. Such a judgement is not possible for digits or characters.) We count how often an answer changes, and whether it becomes correct, in the ResNets v2 above and in language models.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -1234,7 +1234,7 @@ plots.panels(
     xlabel="residual steps before the readout",
     limits=dict.fromkeys(shares, (0, 1.05)),
     caption="Answers to test digits, read from the stream after each step: the share that equals the final answer, the share that is correct, and the mean probability of the answer. We read them with the network's output layers "
-    "(norm, ReLU and output matrix), which were trained for the stream after the last step, as were the norm's running statistics.",
+    "(norm, ReLU and output matrix), which were trained for the stream after the last step; the norm's running statistics were also computed from that stream.",
     provenance=lab.provenance(answers),
 ).named("early-answers")
 

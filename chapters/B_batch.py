@@ -1067,7 +1067,7 @@ r"""
 ## Linear layers and LayerNorm
 
 LayerNorm divides a token by its standard deviation, so linear layers with LayerNorm between them form a nonlinear network.
-[Ni et al. (2024)](https://arxiv.org/abs/2406.01255) prove that a width of 3, with a number of layers proportional to the number of points, suffices to label any distinct points in any way. With BatchNorm the same stack is one affine map for a given batch. [Chapter 01](01_batchnorm_vs_layernorm.ipynb#layernorm-as-geometry) solves XOR by hand, with a LayerNorm of three features. *Exploring the Transformer* uses only LayerNorm's division, a projection onto a circle, in four steps: rotate the four points by 45°, move them onto the line $y = \frac12$, project them onto the circle, and read off $y$.
+[Ni et al. (2024)](https://arxiv.org/abs/2406.01255) prove that a width of 3, with a number of layers proportional to the number of points, suffices to label any distinct points in any way. With BatchNorm the same stack is one affine map for a given batch. [Chapter 01](01_batchnorm_vs_layernorm.ipynb#layernorm-as-geometry) solves XOR by hand, with a LayerNorm of three features. *Exploring the Transformer* solves XOR in four steps, with LayerNorm's division alone, which is a projection onto a circle: rotate the four points by 45°, move them onto the line $y = \frac12$, project them onto the circle, and read off $y$.
 """
 
 # %%
@@ -1168,7 +1168,7 @@ eight, one = (right["random labels", "LayerNorm", n] for n in (8, 1))
 
 # %% [markdown]
 r"""
-*What we find.* The theorem says that suitable weights exist. In training, networks learned to label most points of the rings (in some runs all of them) and some of the random labels. On both tasks networks with four LayerNorms have the highest accuracy in the figure. We did not detect that eight fit more random labels than one by the required margin of 0.05. Results of deep stacks vary widely from seed to seed.
+*What we find.* The theorem says that suitable weights exist. In training, networks learned to label most points of the rings (in some runs all of them) and some of the random labels. On both tasks networks with four LayerNorms have the highest accuracy in the figure. We did not detect that networks with eight LayerNorms fit a larger share of the random labels than networks with one, by the required margin of 0.05. Results of deep stacks vary widely from seed to seed.
 On rings a rate beyond our grid gives a lower training loss, with one LayerNorm and with four (table). In the figure, networks with one LayerNorm label fewer points of the rings correctly than a constant prediction of the more common class does. So part of the curve's rise may come from our grid of rates.
 
 ## InstanceNorm: contrast, brightness, style
@@ -1177,7 +1177,7 @@ InstanceNorm standardizes each channel of *each image* over its positions. If a 
 
 $$\mathrm{IN}(a\,x + b) = \mathrm{IN}(x) \quad (\epsilon = 0).$$
 
-A change of contrast sets $a$, and a change of brightness sets $b$. In deep features, a channel's mean and standard deviation carry much of a painting's style. To give image $x$ the style of image $s$, [Huang and Belongie (2017)](https://arxiv.org/abs/1703.06868) exchange these two numbers:
+A change of contrast sets $a$, and a change of brightness sets $b$. In deep features, a channel's mean and standard deviation carry much of a painting's style. To give image $x$ the style of image $s$, [Huang and Belongie (2017)](https://arxiv.org/abs/1703.06868) replace these two numbers of $x$ by those of $s$:
 $\mathrm{AdaIN}(x, s) = \sigma(s)\,\mathrm{IN}(x) + \mu(s)$.
 """
 
@@ -1313,7 +1313,7 @@ Brightness is removed less well, because the zeros around an image stay dark. St
 ## What is not here
 
 - Chapter 01 compares BatchNorm with LayerNorm [in a language model](01_batchnorm_vs_layernorm.ipynb#in-a-language-model) and trains with small batches, also with GroupNorm [in a CNN](01_batchnorm_vs_layernorm.ipynb#the-same-batch-of-two-in-a-cnn).
-- Chapter 00 tests the [smoother landscape](00_why_normalize.ipynb#smoothness-of-the-loss-landscape).
+- Chapter 00 tests whether BatchNorm makes the [loss landscape smoother](00_why_normalize.ipynb#smoothness-of-the-loss-landscape).
 - Chapter 07 [trains DyT](07_dynamic_tanh.ipynb#on-text-with-tuned-learning-rates), and appendix D estimates what a norm [costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference).
 - The book does not measure the time that folding saves, PowerNorm in an encoder, whitening in networks, or keys of trained models.
 

@@ -10,7 +10,7 @@
 r"""
 # A zoo of placements
 
-**Question.** Some twenty recipes move, double or scale the norms of a transformer block, and most were designed against a problem that their authors name. What is each recipe's equation, does its problem occur in six blocks, and does the recipe solve it?
+**Question.** Some twenty recipes move, double or scale the norms of a transformer block, and most were designed to solve a problem that their authors name. What is each recipe's equation, does its problem occur in six blocks, and does the recipe solve it?
 
 **In short.** We use runs of the book's [ladder](02_pre_and_post_norm.ipynb#other-learning-rates-and-full-training-runs) (recipes trained on the same text) at size S: six blocks of width 32, each recipe at its tuned learning rate. Some recipes have only a *preliminary evaluation* so far: five seeds, at a learning rate chosen with one seed. [What a claim is](claims.md) explains the words on cards.
 
@@ -24,9 +24,9 @@ r"""
 | Gemma 2 and 3, soft caps | Gemma 2 has caps and no QK-Norm; we detect no effect of caps on the largest attention logit at one learning rate; Gemma 3's loss is lower than Pre-Norm's and not distinguishable from QK-Norm's | [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits) |
 | small logits, but another instability | at a high learning rate QK-Norm lowers Post-Norm's loss, but KEEL, without QK-Norm, has a lower one | [Logits held, and another instability](C_zoo.ipynb#logits-held-and-another-instability) |
 | Mix-LN, LNS, ResiDual | late Pre-Norm blocks are not idle here; LNS has a lower loss than Pre-Norm, although its late blocks matter less; for Mix-LN and ResiDual we detect no lower loss than Pre-Norm's | [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks) |
-| Admin, B2T, KEEL, RealFormer | at a rate too high for Post-Norm, KEEL and B2T learn, Admin learns in part, RealFormer does not; at its tuned rate KEEL's loss is higher than Pre-Norm's | [Post-Norm with help](C_zoo.ipynb#post-norm-with-help) |
+| Admin, B2T, KEEL, RealFormer | at a rate too high for Post-Norm, KEEL and B2T learn, Admin learns in part, RealFormer does not; at tuned rates, B2T's loss is lower than Post-Norm's, and KEEL's is higher than Pre-Norm's | [Post-Norm with help](C_zoo.ipynb#post-norm-with-help) |
 | DeepNorm for an encoder and a decoder | two constants for each; $(2L)^{1/4}$ is for a single stack | [DeepNorm's four constants](C_zoo.ipynb#deepnorms-four-constants) |
-| Sub-LN, NormFormer | NormFormer makes gradients less even; in preliminary evaluations its loss is not distinguishable from Pre-Norm's, and Sub-LN's is higher | [Norms inside the branch](C_zoo.ipynb#norms-inside-the-branch) |
+| Sub-LN, NormFormer | NormFormer makes gradients less even, and in a preliminary evaluation its loss is not distinguishable from Pre-Norm's; Sub-LN's loss is higher than Pre-Norm's | [Norms inside the branch](C_zoo.ipynb#norms-inside-the-branch) |
 | EmbedNorm, First-QKV-Pre | in preliminary evaluations, neither loss is distinguishable from HybridNorm's | [First blocks](C_zoo.ipynb#first-blocks) |
 | Xiong's lemma and theorem, over depth | sizes and gradients agree with both, in their setting | [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) |
 | a uniform offset through two blocks | Pre-Norm preserves it, and with LayerNorm no part of the model can read it | [A uniform offset](C_zoo.ipynb#a-uniform-offset) |
@@ -192,7 +192,7 @@ plots.table([describe_depth(*one) for one in both_depths if one[0] in looked[one
 r"""
 For the table's *late share* we remove one block at a time and add up the increases in loss; the late share is the part of the sum that comes from the second half of the blocks.
 
-*Representation collapse* is the concern that late Pre-Norm blocks turn the stream less and less ([Xie et al., 2023](https://arxiv.org/abs/2304.14802)): a sum of $2L$ uncorrelated writes of equal size grows as $\sqrt L$, and the last write is only $1/\sqrt{2L}$ as large as the sum. Under Pre-Norm we do not see collapse, with six blocks or with twelve: the blocks in the middle turn the stream least. The last block turns the stream less than the first does in recipes with a norm on attention's write, before the addition, and in LNS and Sub-LN (card).
+*Representation collapse* is the concern that late Pre-Norm blocks turn the stream less and less ([Xie et al., 2023](https://arxiv.org/abs/2304.14802)): a sum of $2L$ uncorrelated writes of equal size grows as $\sqrt L$, and the last write is only $1/\sqrt{2L}$ as large as the sum. Under Pre-Norm we do not see collapse, with six blocks or with twelve: the blocks in the middle turn the stream least. In recipes with a norm on attention's write (before the addition), and in LNS and Sub-LN, the last block turns the stream less than the first does (card).
 
 ## The table
 
@@ -401,7 +401,7 @@ A norm after the sublayer gives each write the size of the norm's gain. From an 
 
 - **Sandwich** was introduced in CogView to prevent overflow in half precision ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)). Our streams do not come near overflow (first card). The card `09-sandwich-earns-its-bytes` compares losses.
 - **Peri-LN** ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) adds a norm on the embedding. It is said to limit two things that grow with depth under Pre-Norm: the variance and, with it, massive activations. Massive activations are out of range: a token's largest entry is at most $\sqrt d$ times that token's RMS, and $\sqrt{32} < 6$. (The cards divide by the RMS of all tokens.)
-- **OLMo 2** ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) normalizes the sublayers' writes, which its report calls *reordered norm*, and queries and keys over their whole width. No norm divides the stream itself, so OLMo 2 is not a Post-Norm recipe. Summaries of its report say that neither change alone was enough.
+- **OLMo 2** ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) normalizes the sublayers' writes, which its report calls *reordered norm*, and queries and keys over their whole width. No norm divides the stream itself, so OLMo 2 is not a Post-Norm recipe. Summaries of its report say that neither change alone was enough for stable training.
 
 We compare streams and losses at tuned learning rates:
 """
@@ -483,7 +483,7 @@ race("C-olmo-2-below-pre", f"{olmo}, which asks for stability, not for a lower l
 
 # %% [markdown]
 r"""
-Sandwich differs from Pre-Norm only in the norms after its sublayers. These about halve the growth, at the tuned learning rates and at one common rate (table in [the next section](C_zoo.ipynb#gemmas-two-answers-to-large-logits)). Peri-LN's largest entry is smaller relative to its stream than Pre-Norm's at the tuned rates, but we do not see this at one common rate (the card's control).
+Sandwich differs from Pre-Norm only in the norms after its sublayers. These roughly halve the growth, at the tuned learning rates and at one common rate (table in [the next section](C_zoo.ipynb#gemmas-two-answers-to-large-logits)). Peri-LN's largest entry is smaller relative to its stream than Pre-Norm's at the tuned rates, but we do not see this at one common rate (the card's control).
 
 Smaller streams do not imply a lower loss: OLMo 2's final stream is smaller than Pre-Norm's, and its loss is higher. In Sandwich and Peri-LN, sublayers read the stream through a norm, which is invariant to the stream's size, whereas with output norms and in OLMo 2 they read it as it is. In a preliminary evaluation OLMo 2's loss is lower than that of output norms alone; the verdict waits for more runs.
 
@@ -875,7 +875,7 @@ r"""
 
 **Mix-LN**'s late blocks have a share that we cannot distinguish from Pre-Norm's, and we detect no lower loss. At tuned rates its gradients are more even, as its paper says, but we do not see this at one common rate (the card's control). Both papers are about models of twelve or more blocks.
 
-LNS' abstract says that Pre-Norm's variance grows exponentially. The bounds that the paper derives from its equation 6, $\sigma_\ell^2 = \sigma_1^2\prod_{k<\ell}(1 + 1/\sigma_k)$, say less: the variance grows at least as $L$ and at most as $e^L$. We iterate this recursion from $\sigma_1 = 1$:
+The abstract of the LNS paper says that Pre-Norm's variance grows exponentially. The bounds that the paper derives from its equation 6, $\sigma_\ell^2 = \sigma_1^2\prod_{k<\ell}(1 + 1/\sigma_k)$, say less: the variance grows at least as $L$ and at most as $e^L$. We iterate this recursion from $\sigma_1 = 1$:
 """
 
 # %%
@@ -940,7 +940,7 @@ Post-Norm's identity path is multiplied by $1/\sqrt2$ at each sublayer that writ
 [Placements](placements.md) shows that Admin begins as Pre-Norm does. **B2T** ([Takase et al., 2023](https://arxiv.org/abs/2206.00330)) adds the block's input $e$ once more before its last norm. **KEEL** ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895)) multiplies the skip by
 $\alpha = S$, the number of sublayers, and has a norm inside the branch. Its first attention sublayer is Pre-Norm, and its first feed-forward has $\alpha = 1$. **RealFormer** ([He et al., 2021](https://arxiv.org/abs/2012.11747)) leaves the stream as it is and adds each block's attention logits to those of the next block.
 
-At a learning rate of `0.0316` ([the table](C_zoo.ipynb#the-table), one seed each) Post-Norm, DeepNorm and RealFormer have the loss of the unigram baseline. KEEL and B2T reach a lower loss than trigram counts; ResiDual and Admin do not. The cards compare losses at tuned rates (BLEU is a score for translations, and WMT a set of them):
+At a learning rate of `0.0316` ([the table](C_zoo.ipynb#the-table), one seed each) Post-Norm, DeepNorm and RealFormer have the loss of the unigram baseline. KEEL and B2T reach a lower loss than trigram counts; ResiDual and Admin do not. The cards compare losses at tuned rates. (In the published results, BLEU is a score for translations, and WMT is a set of translation tasks.)
 """
 
 # %%
@@ -976,7 +976,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-In preliminary evaluations the losses of Admin and B2T are not distinguishable from Post-Norm's. Those of RealFormer (`10-realformer-ends-below-post`) and DeepNorm ([table](C_zoo.ipynb#the-table)) are higher than Post-Norm's. But DeepNorm starts from Xavier's rule, unlike our Post-Norm; if both do, Post-Norm's loss is higher (printed above). RealFormer's largest logit grows from block to block. But it also does so under Pre-Norm and with output norms, and neither recipe sums logits.
+B2T's loss is lower than Post-Norm's, and Admin's is not distinguishable from it. Those of RealFormer (`10-realformer-ends-below-post`) and DeepNorm ([table](C_zoo.ipynb#the-table)) are higher than Post-Norm's. But DeepNorm starts from Xavier's rule, unlike our Post-Norm; if both do, Post-Norm's loss is higher (printed above). RealFormer's largest logit grows from block to block. But it also does so under Pre-Norm and with output norms, and neither recipe sums logits.
 
 Admin, B2T and KEEL are made for depths at which Post-Norm fails outright. At six blocks and its tuned rate Post-Norm does not fail, so their main promise is out of range.
 
@@ -1060,7 +1060,7 @@ race("C-sub-ln-below-pre", "Wang et al. 2022, arXiv 2210.06423")
 
 # %% [markdown]
 r"""
-Under Pre-Norm the first block gets the larger gradient only after step 20, but under NormFormer from the start, as under other recipes with a norm on attention's write ([gradients](C_zoo.ipynb#gradients-first-block-over-last)). Our measure may differ from the paper's. The verdicts on the losses of NormFormer and Sub-LN wait for more runs. We did not test whether uneven gradients do any harm under Adam.
+Under Pre-Norm the first block gets the larger gradient only after step 20, but under NormFormer from the start, as under other recipes with a norm on attention's write ([gradients](C_zoo.ipynb#gradients-first-block-over-last)). Our measure may differ from the paper's. Sub-LN's loss is higher than Pre-Norm's; the verdict on NormFormer's loss waits for more runs. We did not test whether uneven gradients do any harm under Adam.
 
 ## First blocks
 
@@ -1468,7 +1468,7 @@ assert check_path(solved_path).ok
 r"""
 KEEL's product tends to 1 as the depth grows: $(1 + 1/S^2)^{-S/2} \to 1$; Post-Norm's tends to 0 exponentially.
 
-**3 (open).** LNS differs from our Pre-Norm in the factor $1/\sqrt\ell$ and in output matrices that are not shrunk. A card compares LNS with Pre-Norm trained from the same initial weights as LNS, each at its tuned learning rate (the two turned out equal). How does LNS compare with Pre-Norm at Pre-Norm's tuned rate, from our weights? Predict, then run five seeds.
+**3 (open).** LNS differs from our Pre-Norm in the factor $1/\sqrt\ell$ and in output matrices that are not shrunk. A card compares LNS with Pre-Norm trained from the same initial weights as LNS, each at its tuned learning rate (the two rates turned out equal). How does LNS compare with Pre-Norm at Pre-Norm's tuned rate, from our weights? Predict, then run five seeds.
 """
 
 # %% tags=["exercise"]

@@ -29,7 +29,7 @@ inference?
 | training with norms in bfloat16 | no harm on ordinary tokens; we did not train with norms in float16 | [chapter 03](03_rmsnorm.ipynb#no-effect-on-ordinary-activations) |
 | position of ε, order of casts, $x - \mu$, $d - 1$; autocast, Welford's variance | in other chapters, or not tried | [What is not here](D_numbers.ipynb#what-is-not-here) |
 
-*The series* is part 7 of *Transformer Anatomy*; the [errata](errata.md) list its mistakes by line. [What a claim is](claims.md) explains the words on a card, such as *preregistered* and *weak*.
+Below, *the series* means part 7 of *Transformer Anatomy*; the [errata](errata.md) list its mistakes by line. [What a claim is](claims.md) explains the words on a card, such as *preregistered* and *weak*.
 """
 
 # %% tags=["parameters"]
@@ -137,7 +137,7 @@ In a matrix product we round both operands, but not the sums. The **signal-to-no
 is $10\log_{10}(\sum \text{exact}^2 / \sum \text{error}^2)$, in decibels; at 20 dB the error is a tenth of the result. Rounding to $p$ bits leaves an error of about
 $0.4\cdot2^{-p}$ of a value, whatever its size: for values spread evenly from one power of two to the next, the error's root mean square is $2^{-p}/\sqrt6$. The errors of both operands add up. Signal and noise both grow with width, so their ratio stays the same. Each bit halves the error: $20\log_{10}2 = 6.02$ dB.
 
-To use a small range well, a tensor is divided by one number so that its largest value just fits. **NVFP4** is E2M1 with a scale for each block of
+To use a small range well, we divide a tensor by one number, so that its largest value just fits. **NVFP4** is E2M1 with a scale for each block of
 16 values, which is itself stored in E4M3, and a scale for the tensor ([NVIDIA, 2025](https://arxiv.org/abs/2509.25149)). We emulate it. We
 did not train models with all products in FP8 or NVFP4.
 """
@@ -192,7 +192,7 @@ slope.claim(
 r"""
 ### Tokens of unlike size
 
-In large models, a few tokens have entries up to 100,000 times as large as others ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)), so tokens can differ widely in size. One scale must fit them all, and small tokens fall below the smallest number. (We did not measure how much our tokens differ.)
+In large models, a few tokens have entries up to 100,000 times as large as others ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)), so tokens can differ widely in size. If one scale must fit all of them, small tokens fall below the format's smallest number. (We did not measure how much our tokens differ.)
 RMSNorm divides each token by its RMS, so normalized operands stay at the left end of every line in the figure. One scale for each token has the same effect without a norm.
 """
 
@@ -600,9 +600,9 @@ of_draws(error_of_variance("e4m3").mean(-1).tolist()).claim(
 
 # %% [markdown]
 r"""
-So for RMSNorm, within a format's range, the advice to use float32 concerns the *addition*. For LayerNorm, storage alone can spoil the variance if tokens have a large mean.
+So for RMSNorm, within a format's range, only the *addition* needs float32. For LayerNorm, storage alone can spoil the variance if tokens have a large mean.
 
-FP8 should save time, too: a norm that writes FP8 for the next product writes half as many bytes as one in bfloat16. Inference libraries have such kernels ([FlashInfer](https://docs.flashinfer.ai/generated/flashinfer.norm.fused_add_rmsnorm_quant.html)), but we timed none.
+FP8 should save time, too: a norm that writes FP8 for the next product writes half as many bytes as one in bfloat16. Inference libraries have such kernels ([FlashInfer](https://docs.flashinfer.ai/generated/flashinfer.norm.fused_add_rmsnorm_quant.html)), and so has our package (`normkernels.rms_norm_fp8`), but we timed none.
 """
 
 # %% [markdown]
@@ -841,7 +841,7 @@ lower.claim(
 
 # %% [markdown]
 r"""
-One seed of E5M2 is so far from the others that the last card's interval reaches below 0. So that card says "not seen".
+One seed of E5M2 is so far from the others that the last card's interval reaches below 0. This is why that card says "not seen".
 
 ### Dynamic scaling: GradScaler
 
@@ -1070,8 +1070,7 @@ r"""
 The table's norms are right, but a column of names cannot show everything: Gemma 2 has a norm on both sides of each sublayer
 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)). The table's note goes further (l. 296): no major model since Llama 1 ([Touvron et al., 2023](https://arxiv.org/abs/2302.13971)) uses full LayerNorm. Counterexamples are Falcon
 ([Almazrouei et al., 2023](https://arxiv.org/abs/2311.16867)), StableLM 2 ([Bellagente et al., 2024](https://arxiv.org/abs/2402.17834)), StarCoder 2 ([Lozhkov et al., 2024](https://arxiv.org/abs/2402.19173)), Nemotron-4
-([Parmar et al., 2024](https://arxiv.org/abs/2402.16819)) and Phi-3.5-MoE ([Abdin et al., 2024](https://arxiv.org/abs/2404.14219)). (The LayerNorms of OLMo 1 ([Groeneveld et al., 2024](https://arxiv.org/abs/2402.00838)) have neither gain nor bias, and those of Cohere's Command R and Command A
-([Team Cohere, 2025](https://arxiv.org/abs/2504.00698)) no bias.) We picked these by hand because they have LayerNorm; whether they are *major* is a judgement. Our program reads in the code of transformers 5.23.0 which norms the layers construct
+([Parmar et al., 2024](https://arxiv.org/abs/2402.16819)) and Phi-3.5-MoE ([Abdin et al., 2024](https://arxiv.org/abs/2404.14219)). (The LayerNorms of OLMo 1 ([Groeneveld et al., 2024](https://arxiv.org/abs/2402.00838)) have neither gain nor bias, and those of Cohere's Command R and Command A ([Team Cohere, 2025](https://arxiv.org/abs/2504.00698)) have no bias.) We picked these by hand because they have LayerNorm; whether they are *major* is a judgement. Our program reads in the code of transformers 5.23.0 which norms the layers construct
 (`tests/norm_census.py` has its rules; a norm that is called LayerNorm but subtracts nothing counts as RMSNorm).
 """
 

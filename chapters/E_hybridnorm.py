@@ -367,7 +367,7 @@ print(f"QKVC-Post's test loss on the GPU minus that on the CPU: {changed} nats (
 r"""
 We have not repeated KC- and QKC-Post on a CPU, nor any run of size M on another device.
 
-The paper's abstract and introduction also say that HybridNorm is better than Post-Norm and than Mix-LN. The third of the next cards tests the conclusion from the second group.
+The paper's abstract and introduction also say that HybridNorm is better than Post-Norm and than Mix-LN. The third of the next cards tests what the paper concludes from its second group of rows: that QKV-Norm is better with Post-Norm in the feed-forward layer than with Pre-Norm.
 """
 
 
@@ -627,7 +627,7 @@ plots.curves(
     xlabel="blocks",
     ylabel="improvement over Pre-Norm (nats)",
     reference={"Pre-Norm": 0.0},
-    caption="Pre-Norm's test loss minus that of three other placements, against the number of blocks, in our runs and as published. A point above 0 means a lower loss than Pre-Norm's. Each published point is a single number.",
+    caption="Pre-Norm's test loss minus that of three other placements, against the number of blocks, in our runs and as published. A point above 0 means a lower loss than Pre-Norm's. Each published point is a single number without an interval.",
     provenance=lab.provenance(climbed.where(arm=[*compared.values(), "pre"], stage="final")),
 ).named("table-5")  # fmt: skip
 
@@ -742,14 +742,14 @@ print(f"With the same three seeds, HybridNorm's loss minus Pre-Norm's: {', '.joi
 r"""
 Much of the difference from Pre-Norm therefore appears only at the higher rate: between the two rates Pre-Norm's loss falls, whereas those of HybridNorm and HybridNorm\* rise. At the lower rate, too, HybridNorm and HybridNorm\* have a higher mean loss than Pre-Norm, but three seeds cannot distinguish the differences from zero.
 
-Post-Norm's difference from Pre-Norm depends on how its rate is chosen. It is larger at the lower rate that our first rule for tuning gave (printed above). That rule used a rate at which one seed of three never gets below the unigram baseline (letter frequencies). After that evaluation we changed the rule for all methods, so that such rates are left out. At Pre-Norm's tuned rate the paper's result is reproduced in part: one of Post-Norm's three tuning seeds stays at the unigram baseline, and the losses of the two others are far higher than Pre-Norm's. None diverges.
+Post-Norm's difference from Pre-Norm depends on how its rate is chosen. It is larger at the lower rate that our first rule for tuning gave (printed above). That rule also took into account a higher rate, at which one of the three tuning seeds never gets below the unigram baseline (letter frequencies). After that evaluation we changed the rule for all methods, so that such rates are left out. At Pre-Norm's tuned rate the paper's result is reproduced in part: one of Post-Norm's three tuning seeds stays at the unigram baseline, and the losses of the two others are far higher than Pre-Norm's. None diverges.
 
 Our runs do not show why the signs for HybridNorm and HybridNorm\* differ from the paper's. Width, text per parameter and the choice of learning rates differ. The paper also starts Pre-Norm from Normal weights, and it draws small embeddings. With such embeddings, at size S, HybridNorm has a lower loss than Pre-Norm ([chapter 06](06_hybridnorm.ipynb#small-embeddings-that-can-grow)).
 
 ## A mixture of experts
 
 The paper's second model has 64 small feed-forward layers per block, its *experts*, of which a router chooses eight for each token. It has 6.9 billion parameters, 1.3 billion of them active ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), sections 4.1 and 4.3).
-With HybridNorm\*, it has higher scores than with Pre-Norm in all eight benchmarks and a lower loss throughout. (Our text of the early version has lost the star here and in Figure 6, but version 4 prints it.) With experts $E_i$ and $G$ the router's weights for the chosen ones,
+With HybridNorm\*, it has higher scores than with Pre-Norm in all eight benchmarks and a lower loss throughout. (Our text of the early version has lost the star here and in Figure 6, but version 4 prints it.) With experts $E_i$ and the router's weights $G_i$ for the chosen ones,
 
 $$\mathrm{MoE}(z) = \sum_{i\,\in\,\text{chosen}} G_i(z)\,E_i(z), \qquad z = N(Y)$$
 
@@ -1413,7 +1413,7 @@ if len(climbs) > 1:
 
 # %% [markdown]
 r"""
-A positive difference means that the improvement, as a share of the loss above the floor, is larger at M than at S. This result is about growth in width, window and steps together: when models grow only in depth, to about the same number of parameters, HybridNorm and HybridNorm\* have smaller exponents than Pre-Norm (printed above). Nor do two points show whether the trend would continue.
+A positive difference means that the improvement, as a share of the loss above the floor, is larger at M than at S. This result is about growth in width, window and steps together: when models grow only in depth, to about the same number of parameters, HybridNorm and HybridNorm\* have smaller exponents than Pre-Norm (printed above). Two points also cannot show whether the trend would continue.
 
 ## Tables 1 and 2: averages over eight benchmarks
 
@@ -1422,7 +1422,7 @@ But we can compute the error of such an average. A share $p_i$ of $n_i$ question
 
 $$\mathrm{SE} = \frac18\sqrt{\sum_{i=1}^{8} \frac{p_i(1-p_i)}{n_i}}, \qquad \mathrm{SE}_{\text{difference}} = \sqrt{2(1-r)}\;\mathrm{SE},$$
 
-where $r$ is the unpublished correlation of two models' answers to the same questions. The released code ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)) uses ARC's validation splits, whereas the program that the paper names uses its larger test splits ([Gu et al., 2024](https://arxiv.org/abs/2406.08446)), so we give both. We treat each score as one count of right answers, but many scores are not such counts (second card below).
+where $r$ is the unpublished correlation of two models' answers to the same questions. The released code ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)) uses ARC's validation splits, whereas the program that the paper names uses ARC's larger test splits ([Gu et al., 2024](https://arxiv.org/abs/2406.08446)), so we give the error for both. We treat each score as one count of right answers, but many scores are not such counts (second card below).
 """
 
 # %%
@@ -1524,7 +1524,7 @@ exact(len(odd)).claim(
 r"""
 If COPA's scores are averages over checkpoints, the questions are still the same hundred, so the error hardly shrinks. Differences between training runs add a further error, whose size the tables do not give.
 
-For single tasks, the paper calls the differences in BasicArithmetic (+3.11), HellaSwag (+1.71) and COPA (+3.78) substantial, and in Table 2 those in ARC-C, ARC-E and OpenbookQA significant ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). In the table above the first two differences exceed two standard errors of counting, COPA's is less than one, and none of the three in Table 2 reaches one. All eight signs agree in Table 2. If questions were the only noise, this would happen by chance once in 128 times (in either direction). But all eight scores of a method come from the same model, so a better seed could have the same effect.
+For single tasks, the paper calls the differences in BasicArithmetic (+3.11), HellaSwag (+1.71) and COPA (+3.78) substantial, and in Table 2 those in ARC-C, ARC-E and OpenbookQA significant ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). By the table above, the differences in BasicArithmetic and HellaSwag exceed two standard errors of counting, COPA's is less than one, and none of the three in Table 2 reaches one. All eight signs agree in Table 2. If questions were the only noise, this would happen by chance once in 128 times (in either direction). But all eight scores of a method come from the same model, so a better seed could have the same effect.
 
 ## Tables 6 and 7: the settings
 
