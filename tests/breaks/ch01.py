@@ -22,7 +22,7 @@ BREAKS = [
     ),
     Break(
         idea="folding forgets the skip of RepBN",
-        path="labkit/norms/rep_batch_norm.py",
+        path="labkit/convert/fold.py",
         old="    slope = slope + inner.eta.double() if isinstance(inner, RepBatchNorm) else slope",
         new="    slope = slope",
         claim="01-folded-network-is-equal",
