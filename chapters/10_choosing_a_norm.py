@@ -620,10 +620,14 @@ print(
     "Test loss of QKV-Pre minus HybridNorm's, embeddings initialized at 0.02: "
     f"{ladder.improvement(climbed, 'hybrid' + small, 'qkv-pre' + small)[rung]:+z.4f}"
 )
+print(
+    "Pre-Norm's test loss with embeddings of RMS 1 minus that with 0.02: "
+    f"{ladder.improvement(climbed, 'pre' + small, 'pre')[rung]:+z.4f}"
+)
 
 # %% [markdown]
 r"""
-With small embeddings, HybridNorm is the only recipe in the table whose test loss is distinguishably lower than Pre-Norm's. Those of QK-Norm, LNS and QKV-Pre are distinguishably lower only with embeddings of RMS 1. HybridNorm has QKV-Pre's norms inside attention and, in addition, a norm on the stream. With this norm the loss is lower than without it (printed above), so the advantage comes from the norm on the stream, at this size and in this setting. (We did not preregister this comparison.) Still missing are runs with weight decay at size M, and all runs that combine it with small embeddings, as large models do.
+With small embeddings, HybridNorm is the only recipe in the table whose test loss is distinguishably lower than Pre-Norm's. Those of QK-Norm, LNS and QKV-Pre are distinguishably lower only with embeddings of RMS 1. Their advantage shrinks mainly because small embeddings lower Pre-Norm's own loss (second line above). HybridNorm has QKV-Pre's norms inside attention and, in addition, a norm on the stream. With this norm the loss is lower than without it (first line above), so the advantage comes from the norm on the stream, at this size and in this setting. (We did not preregister this comparison.) Still missing are runs with weight decay at size M, and all runs that combine it with small embeddings, as large models do.
 """
 
 # %% [markdown]
