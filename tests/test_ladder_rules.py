@@ -226,14 +226,17 @@ def test_a_run_that_diverged_counts_as_the_unigram_baseline_and_the_card_says_so
     lead = comparing.compare_on(found, "S", "b2t")
     assert lead.mean == pytest.approx(fmean(PRE.values()) - fmean(losses.values()))
     assert lead.pairs[[*losses].index(8)] == PRE[8] - baseline
-    assert not lead.pooled and lead.scatter[0][1] == 9, "it scatters more than the others"
+    assert not lead.pooled and lead.scatter[0][1] == 9, "it stands alone"
+    two = found.where(arm=["pre", "b2t"])
+    assert ladder.measure_scatter(two, "S").apart == ("b2t",)
+    assert ladder.measure_scatter(two, "S").sd == pytest.approx(math.sqrt(variance(PRE.values())))
     assert lead.lost == Difference.from_dict(lead.to_dict()).lost == (1, 0)
     assert comparing.compare_on(found, "S", "qk").lost == ()
     with collect_claims() as made:
         Comparison({"S": lead}, lambda rung: ()).claim("10-x", "> 0", "It ends lower.")
     assert "1 of 10 runs of b2t diverged, counted as the unigram baseline" in str(made[0])
-    (entry,) = rank_ladder(own, {"B2T": "b2t"}, "S").rows
-    assert entry.mean is None and entry.values.count(None) == 1
+    last = rank_ladder(two, {"B2T": "b2t", "Pre-Norm": "pre"}, "S").rows[-1]
+    assert last.name == "B2T" and last.mean is None and last.values.count(None) == 1
 
 
 def test_a_run_without_a_loss_leaves_its_method_without_a_report():

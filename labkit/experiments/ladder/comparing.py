@@ -25,7 +25,7 @@ from labkit.experiments.ladder.reading import (
     PARTLESS,
     Ladder,
     has_reported,
-    pool_losses,
+    pool_rung,
     read_losses,
     reported,
 )
@@ -59,7 +59,7 @@ def measure_scatter(found: Results, rung: str) -> Scatter:
     """
     if isinstance(found, Ladder) and rung in found.scatters:
         return found.scatters[rung]
-    scatter = pool_losses(read_losses(found, rung))
+    scatter = pool_rung(found, rung)
     if scatter is None:
         raise ValueError(
             f"a standard deviation needs a method with evaluation runs, but at size {rung} there "

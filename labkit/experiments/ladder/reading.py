@@ -35,7 +35,7 @@ def read_ladder(
     own = read_results(rungs, [arm for arm in ARMS if arm in wanted], read)
     others = read_results(rungs, [arm for arm in ARMS if arm not in wanted], read_others or read)
     every = Results((*own.rows, *others.rows))
-    scatters = {rung: pool_losses(read_losses(every, rung)) for rung in every.by("rung")}
+    scatters = {rung: pool_rung(every, rung) for rung in every.by("rung")}
     return Ladder(own.rows, {rung: one for rung, one in scatters.items() if one is not None})
 
 
@@ -108,6 +108,18 @@ def read_losses(found: Results, rung: str) -> dict[str, list[float]]:
         for (at, arm), of in read_test_losses(found).items()
         if at == rung and _is_whole(set(of), rung, arm)
     }
+
+
+def pool_rung(found: Results, rung: str) -> Scatter | None:
+    """Pool the standard deviation over a rung's arms; an arm with a diverged run stands alone."""
+    lost = {
+        labels["arm"]
+        for labels, record in found
+        if (labels["rung"], labels["stage"]) == (rung, "final") and record.diverged_at is not None
+    }
+    losses = read_losses(found, rung)
+    scatter = pool_losses({arm: of for arm, of in losses.items() if arm not in lost})
+    return scatter and replace(scatter, apart=(*scatter.apart, *sorted(lost & losses.keys())))
 
 
 def pool_losses(losses: Mapping[str, Sequence[float]]) -> Scatter | None:
