@@ -159,14 +159,14 @@ def list_extras(found: Recipe) -> str:
         (found.softcap is not None, f"attention logits bounded by {found.softcap}"),
         (found.logit_softcap is not None, f"output logits bounded by {found.logit_softcap}"),
         (found.profiled, "constants from a forward pass before training"),
-        (found.norm, f"the norm {found.norm}, whatever the model names"),
+        (found.norm, f"always the norm {found.norm}"),
         (found.init, f"initialization: {_STARTS.get(found.init or '', found.init)}"),
     ]
     return "\n".join(text for holds, text in parts if holds)
 
 
 def _list_learnable(model: nn.Module) -> str:
-    """List every parameter that is no matrix: path with the block left open, shape, first value."""
+    """List each parameter that is not a matrix: path without block number, shape, initial value."""
     seen: dict[tuple[str, str, str], int] = {}
     for path, parameter in model.named_parameters():
         if path.split(".")[-2:-1] and path.split(".")[-2] in _MATRICES and parameter.ndim == 2:

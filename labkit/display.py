@@ -2,11 +2,11 @@
 
 (The build reads the runs and the code that a chapter used from .labkit/asked.)
 
-An output is a bundle of MIME types, as Jupyter has it. Its metadata contains {"labkit": {"kind":
+An output is a bundle of MIME types, as in Jupyter. Its metadata contains {"labkit": {"kind":
 …}} and the facts of that kind; the build reads these and never the pixels or the text.
 
     kind        shown by        facts
-    claim       claim(…)        id; the claim itself stands in the bundle, under CLAIM
+    claim       claim(…)        id; the claim itself is in the bundle, under CLAIM
     figure      plots           name, caption, data (the numbers drawn), provenance; its text is
                                 the alt
     slider      plots           the same
@@ -14,7 +14,7 @@ An output is a bundle of MIME types, as Jupyter has it. Its metadata contains {"
     standings   leaderboard     none
     volatile    Lab             cpu_seconds, runs, stored, keys: a line that no page or twin keeps
 
-The report of an exercise's check is of no kind: its bundle has the page's task, under EXERCISE.
+The report of an exercise's check has no kind: its bundle has the page's task, under EXERCISE.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ def publish_bundle(bundle: Mapping[str, Any], kind: str, **facts: Any) -> None:
 
 
 def in_notebook() -> bool:
-    """Check whether IPython runs this code; without IPython labkit prints text."""
+    """Return whether IPython runs this code; without IPython labkit prints text."""
     try:
         from IPython.core.getipython import get_ipython
     except ImportError:

@@ -33,12 +33,12 @@ class Format:
 
     @property
     def smallest_normal(self) -> float:
-        """Smallest number with all significant bits."""
+        """Return the smallest number with all significant bits."""
         return 2.0**self.lowest
 
     @property
     def smallest(self) -> float:
-        """Smallest positive number, a subnormal one; values up to half of it are rounded to 0."""
+        """Return the smallest subnormal number; values up to half of it are rounded to 0."""
         return 2.0 ** (self.lowest - self.significant + 1)
 
 

@@ -92,7 +92,7 @@ class TrainConfig:
 
 
 class Observer:
-    """Measure something while a model trains; the value of `result` goes into the record.
+    """A measurement while a model trains; the value of `result` goes into the record.
 
     The three hooks may read the model and must leave its weights, gradients, buffers and mode,
     and the random state, as they found them.
@@ -133,7 +133,7 @@ def name_weights(model: nn.Module) -> str:
 
 
 def loss_of(model: nn.Module, inputs: Inputs, targets: Tensor) -> Tensor:
-    """Mean cross-entropy of the model's logits, in nats per prediction.
+    """Compute the mean cross-entropy of the model's logits, in nats per prediction.
 
     `inputs` is what the model takes: one tensor, or a tuple such as (tokens, source) or (tokens,
     None, padding). Targets of −100 are ignored.
@@ -287,7 +287,7 @@ def train(
     False; the record's provenance names them. On other devices they run as formulas.
 
     A model may have further methods: `before_training(*inputs)` sees the first batch before the
-    first step, `auxiliary_loss()` is added to what is minimized (never to what is recorded), and
+    first step, `auxiliary_loss()` is added to the minimized loss (never to the recorded one), and
     `after_step()` runs after each step of the optimizer. The bar appears only when training takes
     longer than three seconds. The provenance records the config's precision, because results depend
     on it.

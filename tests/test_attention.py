@@ -243,7 +243,7 @@ def test_recording_changes_no_output_and_no_state_dict():
 
 @each(
     refusal=[
-        ({"dim": 18}, r"dim must be a multiple of heads.*dim=18, heads=4"),
+        ({"dim": 18}, r"dim must be a positive multiple of heads.*dim=18, heads=4"),
         ({"kv_heads": 3}, r"heads a multiple of kv_heads; .*kv_heads=3"),
         ({"heads": 0}, r"multiple of heads.*heads=0"),
         ({"softcap": 0.0}, "softcap must be positive"),

@@ -140,7 +140,7 @@ def test_a_long_size_is_recorded_chapter_by_chapter(accepted, capsys, monkeypatc
     source = accepted / "chapters" / "01_one.py"
     source.write_text(source.read_text() + "# more\n")
     assert cli.main(["book", "accept", "--all", "--why", "x"]) == 0
-    assert "left out, for they were not executed with it: 01_one" in capsys.readouterr().out
+    assert "left out, not executed after the last change: 01_one" in capsys.readouterr().out
     claims = recorded(accepted)["claims"]
     assert claims["02-mean"]["verdict"] == "not-seen" and claims["01-mean"]["why"] != "x"
 

@@ -150,12 +150,12 @@ def test_pairs_names_what_is_missing_and_what_differs(book):
     (book / "chapters" / "09_old.ipynb").write_text("{}")
     assert twins.list_mismatches(book) == [
         "01_one: cell 4 (code): text 'print(2)', twin 'print(1)'",
-        "09_old: no text 09_old.py for 09_old.ipynb",
+        "09_old: no file 09_old.py for 09_old.ipynb",
     ]
     chapter.source.write_text(chapter.source.read_text() + "\n# %%\n4\n")
     assert "the text has 7 cells, the twin 6" in twins.list_mismatches(book)[0]
     (book / "chapters" / "01_one.ipynb").write_text("{")
-    assert "not a whole notebook" in twins.list_mismatches(book)[0]
+    assert "not a complete notebook" in twins.list_mismatches(book)[0]
     status, said = run(book, "book", "check", "twins")
     assert status == 1 and "`make book`" in said
 

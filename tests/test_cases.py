@@ -217,7 +217,7 @@ NAMED = {  # the report -> what is asked, what is said of it
     "mamba#910": (
         lambda: check.any_norm(WholeWidth, grouped), "run over 12 features of a row; the formula"),
     "snowfall#184": (
-        lambda: check.block(normed_once_more, "post"), "a norm too many stands on the stream"),
+        lambda: check.block(normed_once_more, "post"), "a norm too many on the stream"),
     "QuaRot#34": (
         lambda: check.rms_norm(FusedOrder, variant="llama"), "one rounding, after the gain"),
     "llama.cpp#9310": (
@@ -233,7 +233,7 @@ NAMED = {  # the report -> what is asked, what is said of it
     "GPT-J's block": (
         lambda: check.block(parallel, "pre"), "parallel: the feed-forward reads the block's input"),
     "PaLM's block": (
-        lambda: check.block(parallel_behind_one_norm, "pre"), "the halves are parallel"),
+        lambda: check.block(parallel_behind_one_norm, "pre"), "the sublayers are parallel"),
 }  # fmt: skip
 
 

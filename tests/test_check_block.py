@@ -118,7 +118,7 @@ def test_ngpts_faults_of_chapter_08_are_named():
     assert block(depart(None), "ngpt", small).ok
     for differs, says in (("no outer norm", "not renormalized"), ("wrong branch", "old stream")):
         report = block(depart(differs), "ngpt", small)
-        assert says in causes(report)[0] and "both halves" in causes(report)[0]
+        assert says in causes(report)[0] and "both sublayers" in causes(report)[0]
 
 
 def test_a_maker_is_held_to_every_block_of_the_stack():
@@ -138,7 +138,7 @@ def test_a_note_says_which_block_a_step_was_held_against():
 def test_where_no_slip_fits_none_is_named():
     report = block(lambda x, f, norm: norm(torch.tanh(x) + f(x.sin())), "post")
     assert causes(report) == [""] * len(report.failed)
-    assert "no cause that labkit knows fits what came" in report.notes
+    assert "no cause that labkit knows fits the result" in report.notes
 
 
 # --- what is refused, in words ---

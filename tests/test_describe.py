@@ -168,7 +168,7 @@ def test_a_stale_table_is_red_and_is_written_anew(tmp_path, monkeypatch, capsys)
     explorer = ["the block explorer's S.json", "the block explorer's X.json"]
     assert stale == ["the table of recipes", *explorer, "START.ipynb", "README's picture"]
     assert (tmp_path / FOLDER / "X.json").exists(), "a check changes nothing"
-    assert told == "tables: 5 faults, not what labkit has; `labkit book tables` writes them anew"
+    assert told == "tables: 5 faults, not what labkit has; `labkit book tables` writes them again"
     assert main(["book", "tables"]) == main(["book", "check", "tables"]) == 0
     assert (tmp_path / PAGE).read_text(encoding="utf-8") == page
     assert (tmp_path / FOLDER / "S.json").read_text(encoding="utf-8") == rung

@@ -200,10 +200,10 @@ TASK = {
 }  # fmt: skip
 ANSWERS = {
     "def f(x):\n    return 2 * x": "",
-    "def f(x):\n    return x": "2 of 2 not right. Hint: h",
+    "def f(x):\n    return x": "2 of 2 are wrong. Hint: h",
     "def f(x):\n    return ...": "not answered yet",
     "def g(x):\n    return x": "there is no function f in the answer",
-    "def f(x):\n    return x +": "line 2 is no Python: invalid syntax",
+    "def f(x):\n    return x +": "line 2 is not Python: invalid syntax",
     "def g():\n    z\n\n\ndef f(x):\n    g()": "line 2 raised NameError: name 'z' is not defined",
     "def f(x):\n    y = x\n    return z": "line 3 raised NameError: name 'z' is not defined",
     "import torch\nraise SystemExit": "line 2 raised SystemExit",

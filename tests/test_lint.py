@@ -87,24 +87,24 @@ MEDIUM = ("# %%\n" + "x = 1\n" * 20) * 60
         (chapter.measure_cells, "# %% [markdown]", MEDIUM + "# %% [markdown]", "lines on average"),
         (chapter.measure_cells, "# %% [markdown]", "# %%\nx =\n# %% [markdown]", "is not Python"),
         (chapter.find_bones, KNOWN, "## Guess", f"lacks {KNOWN!r}"),
-        (chapter.ask_before_the_answer, HEAD, "| a | b | c |", "asks its reader nothing"),
+        (chapter.ask_before_the_answer, HEAD, "| a | b | c |", "must ask the reader"),
         (chapter.find_bones, "<summary>In short (", "<summary>In all (", "In short (contains"),
-        (chapter.find_bones, KNOWN, f"## To carry away\n# {KNOWN}", "in another order"),
-        (chapter.ask_something, "**Question.**", "**Answer.**", "asks one question, at its end"),
-        (chapter.ask_something, "**Question.**", "**Question.** Why?", "asks one question, at its"),
+        (chapter.find_bones, KNOWN, f"## To carry away\n# {KNOWN}", "must be in the order"),
+        (chapter.ask_something, "**Question.**", "**Answer.**", "must ask one question, at its"),
+        (chapter.ask_something, "**Question.**", "**Question.** Why?", "ask one question, at its"),
         (chapter.ask_something, "**Question.**", "**Question.**" + " so" * 60, "words; 60 at most"),
         (chapter.count_claims_and_exercises, "<summary>Hint</summary>", "Hint", "has 0 hints; 3"),
-        (chapter.count_claims_and_exercises, "plots.explore(", "plots.exp(", "has nothing to move"),
-        (chapter.count_claims_and_exercises, '    "03-', '    "04-', "begins with 03-, got 04-"),
+        (chapter.count_claims_and_exercises, "plots.explore(", "plots.exp(", "has no slider"),
+        (chapter.count_claims_and_exercises, '    "03-', '    "04-', "begin with 03-, got 04-"),
         (chapter.declare_memory, 'memory={"kernel"', 'memory={"k"', "declares no memory"),
         (chapter.find_markup_of_sphinx, KNOWN, f"{{cite:p}}`a`\n# {KNOWN}", "{cite:p}`a`"),
         (chapter.find_markup_of_sphinx, KNOWN, f"```{{note}}\n# {KNOWN}", "```{note}"),
         (chapter.find_markup_of_sphinx, KNOWN, f"See [[B#Keys]].\n# {KNOWN}",
-         "[[B#Keys]] is a link on the site alone"),
+         "[[B#Keys]] is a link only on the site"),
         (chapter.show_what_is_drawn, "# %% [markdown]",
-         "# %%\nif True:\n    plots.table([])\n# %% [markdown]", "draws what nobody sees"),
+         "# %%\nif True:\n    plots.table([])\n# %% [markdown]", "what Jupyter does not show"),
         (chapter.show_what_is_drawn, "# %% [markdown]",
-         "# %%\nplots.table([])\nx = 1\n# %% [markdown]", "draws what nobody sees"),
+         "# %%\nplots.table([])\nx = 1\n# %% [markdown]", "draws what Jupyter does not show"),
         (chapter.find_typed_times, "# %% [markdown]",
          '# %%\nsince = "2026-01-01T00:00:00+00:00"\n# %% [markdown]', "2026-01-01T00:00 is typed"),
         (chapter.save_in_jupyterlab, "# %% [markdown]", "# %%  [markdown]", "would change it"),
@@ -139,11 +139,11 @@ def test_a_figure_without_words_and_a_wrong_verdict_are_found(recorded, tmp_path
         (ledger.judge_values, {"verdict": "contradicted"}, "as contradicted; its values"),
         (ledger.judge_values, {"interval": [-9.0, 9.0]}, "its values make it"),
         (ledger.judge_values, {"values": [-2.0, -1.0, 0.0, 1.0, 2.0], "interval": [-1.983, 1.963]},
-         "its values make [-1.96"),
-        (ledger.judge_values, {"seeds": 77}, "says 77 seeds; it has"),
-        (ledger.judge_values, {"weak": None}, "weak; it is otherwise"),
-        (ledger.refuse_width_zero, {"interval": [0.1, 0.1]}, "whose interval has no width"),
-        (ledger.refuse_markup, {"statement": "A \\frac"}, "holds markup"),
+         "its values give [-1.96"),
+        (ledger.judge_values, {"seeds": 77}, "has 77 seeds on record, but"),
+        (ledger.judge_values, {"weak": None}, "weak; its values differ"),
+        (ledger.refuse_width_zero, {"interval": [0.1, 0.1]}, "whose interval has width 0"),
+        (ledger.refuse_markup, {"statement": "A \\frac"}, "contains markup"),
         (ledger.find_unsaid, {"said": None}, "does not say what it tests"),
     ],
 )  # fmt: skip
@@ -162,9 +162,9 @@ def test_a_fault_of_the_ledger_is_found(recorded, rule, change, said):
 
 
 def test_a_claim_that_only_one_of_chapter_and_ledger_has_is_found(recorded, text):
-    assert next(ledger.match_the_chapters({}, [text])).endswith("is made, and not recorded")
+    assert next(ledger.match_the_chapters({}, [text])).endswith("is made, but not recorded")
     other = {**recorded, "03-nobody": {}}
-    assert "03-nobody is recorded, and no chapter makes it" in ledger.match_the_chapters(
+    assert "03-nobody is recorded, but no chapter makes it" in ledger.match_the_chapters(
         other, [text]
     )
 
@@ -211,16 +211,16 @@ def copied(tmp_path_factory) -> Path:
         (pages.follow_threads, "data/crossrefs.csv", "00", "99", "leads backwards"),
         (pages.follow_threads, "data/crossrefs.csv", "00", "99", "ties 00 to 0 others"),
         (pages.fill_pages, "chapters/paths.md", "[[02]]", "[[02#Gone]]", "no heading 'Gone'"),
-        (pages.fill_pages, "chapters/index.md", "\nrunning\n", "\n", "index.md: lists no running"),
+        (pages.fill_pages, "chapters/index.md", "\nrunning\n", "\n", "index.md: must list running"),
         (pages.count_lessons, "chapters/course.md", "## Lesson 3.", "## Lesson 4.", "the lessons"),
         (pages.count_lessons, "chapters/course.md", "<!-- lesson 01 -->", "", "use the chapters"),
-        (pages.look_up_words, "data/glossary.csv", "BatchNorm", "ZNorm", "terms are sorted"),
+        (pages.look_up_words, "data/glossary.csv", "BatchNorm", "ZNorm", "terms must be sorted"),
         (pages.look_up_symbols, "data/notation.csv", "gamma", "digamma", "does not use it"),
-        (pages.look_up_errata, "data/errata.csv", "zhang2019", "zhang2119", "is no key of"),
+        (pages.look_up_errata, "data/errata.csv", "zhang2019", "zhang2119", "is not a key of"),
         (pages.look_up_errata, "data/errata.csv", "is a loose bound", "is no bound",
          "'Signal and gradient share one gain' does not say 'so the spectral norm is no bound'"),
         (pages.cover_the_sources, "data/coverage.csv", "works,00-growth-by-a-tenth", "works,",
-         "row 1 works, and names no claim"),
+         "row 1 works, but names no claim"),
         (pages.cover_the_sources, "data/coverage.csv", "00-growth-by-a-tenth", "00-growth",
          "row 1 names 00-growth, which no chapter makes"),
         (pages.cover_the_sources, "data/coverage.csv", "\n80,", "\n81,", "1 to 80, in order"),
@@ -258,8 +258,8 @@ def test_a_reference_that_leads_nowhere_is_found():
     one = replace(book()["03"], prose="[a](04_qk_norm.ipynb#gone), [b](99_x.ipynb), [[03#Nowhere]]")
     found = list(pages.follow_references(SimpleNamespace(book={**book(), "03": one}, wrong=(
         pages.Around(ROOT, book()).wrong))))  # fmt: skip
-    assert "03_rmsnorm: links to 04_qk_norm#gone, which is no heading there" in found
-    assert "03_rmsnorm: links to 99_x, which is no chapter" in found
+    assert "03_rmsnorm: links to 04_qk_norm#gone, which is not a heading there" in found
+    assert "03_rmsnorm: links to 99_x, which is not a chapter" in found
     assert "03_rmsnorm: there is no heading 'Nowhere' in 03_rmsnorm" in found
 
 
@@ -375,8 +375,8 @@ FOUND = {
         ("It is not seen. <!-- 01-open -->", ""),
         ("Norms help.", "names no claim: <!-- id --> or <!-- derived -->"),
         ("Norms help. <!-- 01-gone -->", "names 01-gone, which is not recorded"),
-        ("Norms help. <!-- 01-once -->", "its card names no second value, no last step; try it"),
-        ("Norms help. <!-- 01-open -->", "states what no card decided"),
+        ("Norms help. <!-- 01-once -->", "its card names no second value, no last step; check it"),
+        ("Norms help. <!-- 01-open -->", "states a result that no card decides"),
     ],
 )
 def test_a_bullet_of_a_summary_says_no_more_than_its_cards_stand_for(bullet, said):
@@ -413,7 +413,7 @@ def chapter_of(words: int, cards: int, figures: int, lines: int, before: int) ->
 def test_a_shelf_has_as_few_words_as_one_looks_up():
     toy = SimpleNamespace(name="A_toy", twin=chapter_of(4601, 16, 3, 150, 400))
     assert [*chapter.keep_budgets(toy)] == [
-        "has 4601 words, 1 more than the 4600 of a shelf's budget"
+        "has 4601 words, 1 more than the 4600 of an appendix's budget"
     ]
 
 
@@ -421,7 +421,7 @@ def test_a_shelf_has_as_few_words_as_one_looks_up():
     ("sizes", "said"),
     [
         ((2500, 10, 6, 150, 300), ""),
-        ((2500, 10, 4, 150, 300), "has 4 figures, 1 fewer than the 5 that a chapter has"),
+        ((2500, 10, 4, 150, 300), "has 4 figures, 1 fewer than the 5 that a chapter needs"),
         (
             (4601, 16, 8, 170, 400),
             "has 4601 words, 1 more than the 4600 of a chapter's budget; "

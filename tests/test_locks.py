@@ -132,7 +132,7 @@ def test_a_claim_without_a_lock_was_seen_first_and_a_law_has_no_word(book):
         ({"criterion": "> -0.1"}, "criterion '> 0', and the chapter has '> -0.1'"),
         ({"said": "A is worse."}, "was locked on 2026-03-01 with said"),
         ({"values": {"S": lead(arms=("a", "c"))}}, "arms a, b, and the chapter has a, c"),
-        ({"values": {"S": lead(4)}}, "n = 3, but the chapter reads 4 seeds at size S"),
+        ({"values": {"S": lead(4)}}, "n = 3, but the chapter uses 4 seeds at size S"),
     ],
 )
 def test_a_chapter_that_asks_something_else_than_its_lock_is_refused(book, changed, said):
@@ -170,7 +170,7 @@ def test_a_card_shows_a_clearer_sentence_first_and_that_of_its_lock_when_opened(
 def test_off_the_ladder_a_preregistered_claim_reads_as_many_seeds_as_its_lock_names(book, values):
     add_lock(book, lock(arms=(), rungs=()))
     given = {"source": "a test", "criterion": "> 0", "kind": "at", "said": "A is better."}
-    with pytest.raises(LockError, match=r"n = 3, but the chapter reads [24] seeds; read as many"):
+    with pytest.raises(LockError, match=r"n = 3, but the chapter uses [24] seeds; use as many"):
         claim("05-x", "{mean:.2f}", values, since=AFTER, **given)
     assert claim("05-x", "{mean:.2f}", values, since=BEFORE, **given).word == SEEN
     one, other = [1.0, 1.01, 0.99, 1.0], [1.2, 1.21, 1.19]
@@ -251,7 +251,7 @@ def test_a_lock_may_name_its_seeds_rung_by_rung(book):
     assert make({"S": lead(), "M": lead(2)}).verdict == "holds"
     with pytest.raises(ValueError, match="one for each of its rungs, got n = 3, 2 for S"):
         lock(n=(3, 2))
-    with pytest.raises(ValueError, match="two seeds or more, got n = 3, 1"):
+    with pytest.raises(ValueError, match="at least two seeds, got n = 3, 1"):
         lock(rungs=("S", "M"), n=(3, 1))
 
 
@@ -361,7 +361,7 @@ def test_the_command_locks_lists_and_refuses(book, monkeypatch, capsys):
     assert cli.main(["claims", "lock", "08-new=0.5", *said, *arms, "--paired"]) == 0
     assert find_lock(book, "08-new").paired and not find_lock(book, "07-new").paired
     assert cli.main(["claims", "lock", "08-new=0.5", *said]) == 2
-    assert "a new lock replaces the earlier one of '08-new'" in capsys.readouterr().err
+    assert "a new lock of '08-new' must name arms and rungs" in capsys.readouterr().err
     assert find_lock(book, "08-new").arms == ("pre", "qk"), "it is still there"
     assert cli.main(["claims", "lock", "08-new=0.5", *said, *arms]) == 0
     assert find_lock(book, "08-new").paired, "on the ladder that is the default"

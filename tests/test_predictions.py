@@ -179,15 +179,15 @@ def test_a_good_row_has_no_fault():
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("ends?", "ends.", "does not ask"),
+        ("ends?", "ends.", "must contain a question mark"),
         ("<details><summary>show</summary>It *ends* low.</details>", "It ends low.",
-         "lacks what we predict, in a fold"),
+         "lacks our prediction in a fold"),
         ("<!-- 01-cnn-hides-it -->", "", "names no claim"),
         ("<!-- 01-cnn-hides-it -->", "`01-cnn-hides-it`", "names no claim"),
         ("01-cnn-hides-it", "01-gone", "names 01-gone, which is not recorded"),
         ("lower; <!-- −0.02 --> about there; <!-- 0 --> higher", "low", "offers no choice"),
         ("<!-- 0 -->", "<!-- −0.03 -->", "has the cuts -0.02, -0.03; sort them"),
-        ("−0.02", "−0.031", "has a cut between"),
+        ("−0.02", "−0.031", "has a cut inside the interval"),
     ],
 )  # fmt: skip
 def test_a_fault_of_a_row_is_found(old, new, said):
@@ -220,11 +220,11 @@ def test_a_chapter_that_asks_before_it_measures_has_no_fault():
 @pytest.mark.parametrize(
     ("sources", "said"),
     [
-        (("claim()", HEAD + TYPED), "stands below the card of 01-cnn-hides-it"),
+        (("claim()", HEAD + TYPED), "comes after the card of 01-cnn-hides-it"),
         ((HEAD + TYPED,), "which this chapter does not make"),
         ((HEAD + TYPED + TYPED, "claim()"), "once is enough"),
         ((HEAD + 4 * TYPED, "claim()"), "asks 4 questions; 3 at most"),
-        ((HEAD + TYPED, "## More", "claim()"), "stands in another section than the card of"),
+        ((HEAD + TYPED, "## More", "claim()"), "is not in the section of the card of"),
         ((HEAD + TYPED, "See `01-cnn-hides-it`.", "claim()"), "is named above its card"),
         (("## 01-cnn-hides-it", HEAD + TYPED, "claim()"), "is named above its card"),
     ],

@@ -166,7 +166,7 @@ BATCH_WRONG = {
     **vary(batch, statistics=POOLS | MOVES, mode=MODES, affine=GAINS | SHIFTS, **INSIDE),
     "layer norm": (lambda x, running_mean=None, running_var=None, eps=1e-5: F.layer_norm(
         x, x.shape[-1:], None, None, eps), "over the last axis"),
-    "variance from 0": (VarianceFromZero, "it starts at 1"),
+    "variance from 0": (VarianceFromZero, "it must start at 1"),
     "statistics are no buffers": (PlainStatistics, "register_buffer"),
     "momentum ignored": (batch(momentum_of=lambda m: 0.1), "momentum is not used"),
 }  # fmt: skip

@@ -332,11 +332,11 @@ TORCH_WRONG = orders(rms) | {"llama's order": (llama, "cast back to x's dtype be
 TORCH_RIGHT = {"torch": by_torch(lambda x: x), "from pieces": rms(), "torch class": nn.RMSNorm,
                "torch module": nn.RMSNorm(32)}  # fmt: skip
 LLAMA_WRONG = {**orders(llama_order), "torch's order": (rms(), "one rounding, after the gain"),
-               "t5": (t5, "beside a float32 gain is: one rounding")}  # fmt: skip
+               "t5": (t5, "with a float32 gain is: one rounding")}  # fmt: skip
 LLAMA_RIGHT = {"from pieces": llama, "a class": Llama, "made": Llama(64),
                "float64 inside": llama_order(widen=double)}  # fmt: skip
 T5_WRONG = {**orders(llama_order), "llama": (llama, "cast back"),
-            "llama's class": (Llama, "beside a float32 gain is: cast back")}  # fmt: skip
+            "llama's class": (Llama, "with a float32 gain is: cast back")}  # fmt: skip
 T5_RIGHT = {"as published": t5, "by rsqrt": t5_by_rsqrt,
             "a class": gain_class(lambda x, w, e: t5(x, w, e))}  # fmt: skip
 GEMMA_WRONG = {

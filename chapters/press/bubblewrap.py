@@ -38,9 +38,9 @@ def find_problem(*arguments: str) -> str:
     lines = tried.stderr.strip().splitlines() or [f"exit status {tried.returncode}"]
     said = lines[-1].removeprefix(f"{NAME}: ")
     return (
-        f"bubblewrap needs namespaces, and this system refuses them ({said}): be root with all "
-        "rights, or allow them to users (`sysctl kernel.unprivileged_userns_clone=1`, on Ubuntu "
-        "`sysctl kernel.apparmor_restrict_unprivileged_userns=0`), or take another machine"
+        f"bubblewrap needs namespaces, and this system refuses them ({said}): run as root with all "
+        "capabilities, or allow them to users (`sysctl kernel.unprivileged_userns_clone=1`, on "
+        "Ubuntu `sysctl kernel.apparmor_restrict_unprivileged_userns=0`), or use another machine"
     )
 
 

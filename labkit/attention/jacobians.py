@@ -48,8 +48,8 @@ def attention_jacobians(
 ) -> dict[str, Float[Tensor, "output entry"]]:
     """Compute ∂S/∂W for W_Q, W_K, W_V of shape (d, d_k) and W_O of shape (d_k, d).
 
-    `weights` maps the names in `MATRICES` to them. With `qkv_norm` this is Lemma A.2, without it
-    Lemma A.1, where `x` is the output of the norm before attention.
+    `weights` maps the names in `MATRICES` to the four matrices. With `qkv_norm` this is Lemma A.2,
+    without it Lemma A.1, where `x` is the output of the norm before attention.
     """
     w_q, w_k, w_v, w_o = (weights[name] for name in MATRICES)
     raw = {"q": x @ w_q, "k": x @ w_k, "v": x @ w_v}

@@ -231,8 +231,8 @@ def _refuse_nonsense(
 ) -> None:
     if min(dim, heads, kv_heads) < 1 or dim % heads or heads % kv_heads:
         raise ValueError(
-            f"dim must be a multiple of heads, and heads a multiple of kv_heads; got dim={dim}, "
-            f"heads={heads} and kv_heads={kv_heads}"
+            "dim must be a positive multiple of heads, and heads a multiple of kv_heads; got "
+            f"dim={dim}, heads={heads} and kv_heads={kv_heads}"
         )
     if softcap is not None and not (math.isfinite(softcap) and softcap > 0):
         raise ValueError(

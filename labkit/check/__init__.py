@@ -130,7 +130,7 @@ def dynamic_tanh(given: Implementation, *, seed: int = 0) -> Report:
 
 
 def dynamic_erf(given: Implementation, *, seed: int = 0) -> Report:
-    """Check Derf: (x, alpha=0.5, shift=0.0, weight=None, bias=None); numbers alpha and shift."""
+    """Check Derf: (x, alpha=0.5, shift=0.0, weight=None, bias=None); the first two are numbers."""
     return hold(specs.DERF, given, {}, seed)
 
 

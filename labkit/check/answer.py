@@ -30,7 +30,7 @@ def answer(yours: Any, truth: Any, *, name: str = "", hint: str = "", rtol: floa
 def list_questions(truth: Any) -> list[dict[str, Any]] | None:
     """List the fields of a form: a key, the kind of its answer, and the answer.
 
-    None if the truth has parts other than numbers, lists of numbers, yes or no, and words.
+    Return None if the truth has parts other than numbers, lists of numbers, yes or no, and words.
     """
     parts = truth if isinstance(truth, Mapping) else {"": truth}
     asked = []

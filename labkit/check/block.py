@@ -247,7 +247,7 @@ class Trial:
 
     @cached_property
     def cause(self) -> str:
-        """The first mistake that explains the results, or a module's own settings; "" for none."""
+        """Return the first mistake that explains the results, or a module's own settings, or ""."""
         if self.fits():
             return ""
         for sentence, steps in list_changes(self.subject):
@@ -391,5 +391,5 @@ def _list_notes(trial: Trial) -> tuple[str, ...]:
             f"{subject.index} (from 0), {equations}; name another one with index="
         )
     if trial.came and not trial.fits() and not trial.cause:
-        notes.append("no cause that labkit knows fits what came")
+        notes.append("no cause that labkit knows fits the result")
     return tuple(notes)

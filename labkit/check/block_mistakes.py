@@ -39,10 +39,10 @@ Equation = Callable[..., Tensor]  # of a step, the stream, the sublayer, and its
 Change = tuple[str, list[Move]]  # a mistake in words, and the block that has it
 
 KINDS: dict[type[Step], str] = {
-    PostNorm: "this is Post-Norm: the norm stands on the stream, after the addition",
-    PreNorm: "this is Pre-Norm: the norm stands before the sublayer",
-    OutputNorm: "the norm stands on the branch, on what the sublayer writes",
-    SandwichNorm: "this is the sandwich: norms before the sublayer and on what it writes",
+    PostNorm: "this is Post-Norm: the norm is on the stream, after the addition",
+    PreNorm: "this is Pre-Norm: the norm is before the sublayer",
+    OutputNorm: "the norm is on the branch, on the sublayer's output",
+    SandwichNorm: "this is the sandwich: norms before the sublayer and on its output",
     StreamNorm: "the skip is taken from the normalized copy N(x) instead of the stream x",
     NoNorm: "the norm is missing: there is none",
 }
@@ -62,10 +62,10 @@ ANY_STEP: dict[str, Equation] = {
         lambda s, x, f, *norms: s.step(x, lambda z: f(x), *norms)
     ),
     "the norm is missing": lambda s, x, f, *norms: s.step(x, f, *norms[:-1], lambda z: z),
-    "a norm too many stands on what the sublayer writes": (
+    "there is a norm too many on the sublayer's output": (
         lambda s, x, f, *norms: s.step(x, lambda z: norms[0](f(z)), *norms)
     ),
-    "a norm too many stands on the stream, after the addition": (
+    "there is a norm too many on the stream, after the addition": (
         lambda s, x, f, *norms: norms[-1](s.step(x, f, *norms))
     ),
 }
@@ -85,7 +85,7 @@ ONE_STEP: dict[type[Step], dict[str, Equation]] = {
         "the stream is not renormalized after the step": (
             lambda s, x, f: x + s.share * (unit(f(x)) - x)
         ),
-        "the sublayer's write is not normalized before the step": (
+        "the sublayer's output is not normalized before the step": (
             lambda s, x, f: unit(x + s.share * (f(x) - x))
         ),
         "α weighs the old stream, not the step towards the branch": (
@@ -93,11 +93,9 @@ ONE_STEP: dict[type[Step], dict[str, Equation]] = {
         ),
     },
     ResNetV2: {
-        "the rectifier is missing": lambda s, x, f, N: x + f(N(x)),
-        "the rectifier stands before the norm": lambda s, x, f, N: x + f(N(relu(x))),
-        "the skip is taken from the rectified copy": (
-            lambda s, x, f, N: relu(N(x)) + f(relu(N(x)))
-        ),
+        "the ReLU is missing": lambda s, x, f, N: x + f(N(x)),
+        "the ReLU is applied before the norm": lambda s, x, f, N: x + f(N(relu(x))),
+        "the skip is taken after the ReLU": lambda s, x, f, N: relu(N(x)) + f(relu(N(x))),
     },
 }
 
@@ -105,7 +103,7 @@ ONE_STEP: dict[type[Step], dict[str, Equation]] = {
 def _list_constants(n: int) -> list[tuple[float, str]]:
     """List common wrong values of DeepNorm's α, given the number of blocks n."""
     return [
-        ((4 * n) ** 0.25, "it is (2N)^(1/4), N counts blocks, and sublayers are counted"),
+        ((4 * n) ** 0.25, "it is (2N)^(1/4), where N counts blocks, not sublayers"),
         ((2 * n) ** 0.5, "it is the fourth root of 2N, not the square root"),
         ((8 * n) ** 0.25, "it is (2N)^(1/4); 8 belongs to β = (8N)^(−1/4)"),
         (64**0.25, "it is hard-coded for 32 blocks"),
@@ -147,7 +145,7 @@ def list_changes(subject: Subject) -> Iterator[Change]:
     mistakes = [list_mistakes(step) for step in steps]
     if len(steps) == 2 and type(steps[0]) is type(steps[1]):
         for (why, one), other in zip(mistakes[0].items(), mistakes[1].values(), strict=True):
-            told = f"{why} (both halves: the recipe has {steps[0].equation})"
+            told = f"{why} (both sublayers: the recipe has {steps[0].equation})"
             yield told, [move_by(one, steps[0]), move_by(other, steps[1])]
     for i, step in enumerate(steps):
         for why, equation in mistakes[i].items():
@@ -181,7 +179,7 @@ def _list_parallel(subject: Subject) -> Iterator[Change]:
             def move(x: Tensor, context: Context, other: Move = other) -> Tensor:
                 return steps[0](x, context) + other(x, context) - x
 
-            yield "the halves are parallel: the feed-forward reads the block's input", [move]
+            yield "the sublayers are parallel: the feed-forward reads the block's input", [move]
 
 
 @cache
@@ -223,11 +221,11 @@ def _list_other_recipes(subject: FunctionSubject) -> Iterator[Change]:
         if len(one.norms) + len(two.norms) != len(subject.norms):
             continue
         if one is two:
-            why = f"{KINDS[one]}, in both halves"
+            why = f"{KINDS[one]}, in both sublayers"
         elif (one, two) in recipes:
             why = f"this is the placement of {recipes[one, two]!r}"
         else:
-            why = "the norms stand in other places"
+            why = "the norms are in other places"
         told = f"{why} (attention: {one.equation} instead of {first.equation}; "
         told += f"feed-forward: {two.equation} instead of {second.equation})"
         left, right = subject.norms[: len(one.norms)], subject.norms[len(one.norms) :]

@@ -245,7 +245,7 @@ class ModuleSubject(Subject):
         for name, t in right.items():
             if name not in fit:
                 came = tuple(own[name].shape) if name in own else "none"
-                said = f"{name} of shape {tuple(t.shape)} is wanted, and it has {came}"
+                said = f"{name} of shape {tuple(t.shape)} is required, but it has {came}"
                 if "sublayer." in name and "norm" not in name and t.ndim == 2:
                     raise Broken(f"{TAKES}: {said}")
                 yield said

@@ -95,7 +95,7 @@ def describe_error(error: BaseException, filename: str) -> str:
     """Describe an error, with its line number in the reader's file."""
     said = f"{type(error).__name__}: {error}".rstrip(": ")
     if isinstance(error, SyntaxError) and error.filename == filename:
-        return f"line {error.lineno} is no Python: {error.msg}"
+        return f"line {error.lineno} is not Python: {error.msg}"
     lines = [at.lineno for at in extract_tb(error.__traceback__) if at.filename == filename]
     return f"line {lines[-1]} raised {said}" if lines else f"it raised {said}"
 

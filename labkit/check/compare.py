@@ -76,7 +76,7 @@ def find_fault(yours: Any, truth: Any, rtol: float) -> str:
     wrong = sum(not _is_close(a, w, allowed) for a, w in zip(actual, wanted, strict=True))
     if not wrong:
         return ""
-    return "not right yet" if len(wanted) == 1 else f"{wrong} of {len(wanted)} not right"
+    return "not right yet" if len(wanted) == 1 else f"{wrong} of {len(wanted)} are wrong"
 
 
 def _is_several(truth: Any) -> bool:
@@ -98,7 +98,7 @@ def read_numbers(value: Any) -> tuple[tuple[int, ...], list[float]]:
     rows = [read_numbers(row) for row in value]
     shapes = {shape for shape, _ in rows}
     if len(shapes) > 1:
-        raise ValueError("all its rows must have the same length")
+        raise ValueError("all rows must have the same length")
     return (len(rows), *next(iter(shapes), ())), [entry for _, row in rows for entry in row]
 
 

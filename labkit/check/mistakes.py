@@ -95,7 +95,7 @@ def _vary_divisor(right: Formula) -> Rows:
     told = f"the mean of squares divides by {n} − 1 instead of {n}"
     if right.centre == "mean":
         told = f"the variance divides by {n} − 1 instead of {n}: var and std do so by default, "
-        told += "correction=0 is wanted"
+        told += "so pass correction=0"
     rows: Rows = [(told, {"correction": 1})]
     if right.eps_at == "inside":
         both = {"correction": 1, "eps_at": "outside"}
@@ -231,8 +231,8 @@ def _vary_squash(right: Formula) -> Rows:
 _PART: Rows = [
     ("all features are counted, not the first p · d", {"part": "all"}),
     ("the last features are taken, not the first", {"part": "last"}),
-    ("p · d is rounded up; the floor is wanted", {"count": "ceil"}),
-    ("p · d is rounded to the nearest; the floor is wanted", {"count": "round"}),
+    ("p · d is rounded up; use the floor", {"count": "ceil"}),
+    ("p · d is rounded to the nearest; use the floor", {"count": "round"}),
     ("only the first p · d features are normalized; all are divided", {"only_part": True}),
 ]
 _BATCH: Rows = [

@@ -37,7 +37,7 @@ PROMOTES = (
 AS_LLAMA = "; Llama's and T5's norms do so on purpose: variant='llama' or 't5' accepts it"
 OF_THE_DTYPE = (
     "eps is {:.2g}, the machine epsilon of the input's dtype; the statistics are computed in "
-    "float32, so float32's is wanted"
+    "float32, so use that of float32"
 )
 LOST = (
     "float64 comes out right to seven digits: it is converted to float32 on the way (promote half "
@@ -83,7 +83,7 @@ def hold_dtype_kept(exam: Exam, draw: Generator) -> None:
     if "weight" not in exam.learned or "eta" in exam.learned:
         return
     with exam.use_parameters(mixed=True):
-        about = {"about": "beside a float32 gain", "learned": exam.learned}
+        about = {"about": "with a float32 gain", "learned": exam.learned}
         case = exam.draw_case(draw, **about, dtype=torch.bfloat16)
         try:
             y = exam.run(case)
@@ -92,7 +92,7 @@ def hold_dtype_kept(exam: Exam, draw: Generator) -> None:
     if exam.norm.rounds in ("once", "as torch") and exam.variant not in ("llama", "t5"):
         _need_dtype(case, y, PROMOTES + AS_LLAMA * (exam.norm.name == "rms_norm"))
     elif y.dtype != case.x.dtype:
-        exam.notes.append("bfloat16 beside a float32 gain comes back float32, as in authors' code")
+        exam.notes.append("bfloat16 with a float32 gain comes back float32, as in authors' code")
 
 
 def _need_dtype(case: Case, y: Tensor, cause: str) -> None:
@@ -231,7 +231,7 @@ def hold_rounding_order(exam: Exam, draw: Generator) -> None:
         wanted = ONCE if mixed and exam.variant == "t5" else _ORDER[exam.variant]
         if not share[wanted] > 0.98:
             best = max(share, key=lambda order: share[order])
-            beside = " beside a float32 gain" * mixed
+            beside = " with a float32 gain" * mixed
             raise Broken(
                 f"on {case} with random gains, the results must have the rounding order of "
                 f"{exam.variant}{beside}, {wanted}, but only {share[wanted]:.0%} of them do",

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 LARGE = (1.0, 1e3)  # sizes of numbers for which eps is negligible, ordinary ones first
 SIZES = (*LARGE, 1e-9, 1e-6, 1e-3)
-RUNNING = "the running statistics normalize in training, where the batch's own must"
+RUNNING = "the running statistics normalize in training; the batch's own must be used there"
 ROUNDED = "the statistics are rounded to half precision: keep them in at least float32"
 WORST = 2.0**-6  # largest error of a statistic of many values in half precision
 
 
 class Probes:
-    """Draw inputs of the same kind as a case, and run each once, when a cause needs them."""
+    """Further inputs of the same kind as a case, each run once, when a cause needs it."""
 
     def __init__(self, exam: Exam, case: Case):
         self.exam, self.case = exam, case

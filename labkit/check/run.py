@@ -81,7 +81,7 @@ def hold(
     seed: int,
     variant: str | None = None,
 ) -> Report:
-    """Check an implementation against all laws."""
+    """Check an implementation against all laws of a norm."""
     named = variant not in (None, "torch")
     title = f"check.rms_{variant}" if named else f"check.{norm.name}"
     # Before anything is called: None and … are missing answers.
@@ -118,7 +118,7 @@ def refuse_nothing(handed: Any, wanted: str) -> Law | None:
     if handed is None or handed is ...:
         return Law("answered", False, "", "not answered yet")
     if not callable(handed):
-        return Law("callable", False, "", f"{wanted} is wanted, got {type(handed).__name__}")
+        return Law("callable", False, "", f"the check needs {wanted}, got {type(handed).__name__}")
     return None
 
 

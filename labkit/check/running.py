@@ -167,7 +167,7 @@ def _hold_buffers(exam: Exam, draw: Generator) -> None:
             actual = own.flatten()[0].item()
             raise Broken(
                 f"the running {kind} of a new module is {actual:g}, expected {start:g}",
-                f"the running {kind} starts at {actual:g}; it starts at {start:g}",
+                f"the running {kind} starts at {actual:g}; it must start at {start:g}",
             )
 
 

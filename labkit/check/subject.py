@@ -242,7 +242,7 @@ class Module:
             self.raises_in_float64 = self._find_error(plain, dim, torch.float64)
 
     def takes(self, shape: Shape, dim: int) -> bool:
-        """Accept shapes that do not raise; torch's instance norms read some shapes as unbatched.
+        """Return whether a shape raises no error; torch's instance norms read some as unbatched.
 
         A norm over the last axis must accept two and three axes, because models use both.
         """
@@ -315,7 +315,7 @@ class Module:
             constant = name in dict(sample.named_buffers()) and name not in sample.state_dict()
             if name and role not in self.names and not constant:
                 said = f"{name} is not an nn.Parameter, so no optimizer finds it"
-                missing[role] = (said, "a plain tensor where nn.Parameter(…) is wanted")
+                missing[role] = (said, "a plain tensor is used in place of nn.Parameter(…)")
         for role in self.learned if self.is_class else ():
             if not sample.get_parameter(self.names[role]).requires_grad:
                 said = f"the parameter for the {role} of a new module requires no gradient"

@@ -108,7 +108,7 @@ def move_contents(key: str, old: nn.Module, new: nn.Module, reading: Reading) ->
 
 
 def _say_eps(reading: Reading) -> str:
-    """Return eps with its value, because a model may have two."""
+    """Format eps with its value, because a model may have two values of eps."""
     return f"eps {reading.eps:g}"
 
 

@@ -190,13 +190,13 @@ def _probe_norm(norm: nn.Module) -> Reading | str:
                 reason = reason or f"its forward fails on a trial row ({said})"
                 continue
             if not isinstance(y, Tensor) or y.shape != rows.shape:
-                reason = reason or "its output on a trial row has another shape than the row"
+                reason = reason or "its output on a trial row does not have the shape of the row"
                 continue
             y = y.cpu().double().movedim(axis, -1).view(x.shape)
             found = _fit_formula(x.double(), y, axis, drawn, _eps_of(norm))
             if found is not None:
                 return found
-            reason = "what it computes on trial rows is no formula known here"
+            reason = "its output on trial rows matches no formula known here"
     return reason
 
 

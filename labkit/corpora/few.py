@@ -30,7 +30,7 @@ class FewDigits:
         at_least_one(images=self.images)
 
     def load(self) -> Corpus:
-        """Draw the training images; ValueError if there are not enough."""
+        """Draw the training images; raise ValueError if there are not enough."""
         images, labels = load_images()
         held = VALIDATION + TEST
         if self.images > (count := len(labels) - held):

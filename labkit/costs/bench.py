@@ -8,9 +8,9 @@ from timeit import timeit
 def paired(
     ours: Callable[[], object], theirs: Callable[[], object], turns: int, inner: int = 1
 ) -> list[tuple[float, float]]:
-    """Time both in alternating order, `inner` calls at a time: seconds per call, (ours, theirs).
+    """Time two calls in turn, `inner` times each; return the seconds per call (ours, theirs).
 
-    The first turn is a warm-up and is left out.
+    Their order alternates. The first turn is a warm-up and is left out.
     """
     timers = [partial(timeit, call, number=inner) for call in (ours, theirs)]
     took = []

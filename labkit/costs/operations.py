@@ -26,7 +26,7 @@ _FUSED = ("native_layer_norm", "native_batch_norm", "native_group_norm", "_fused
 
 
 class CountOperations(TorchDispatchMode):
-    """Count one operation for each value in an elementwise operation or a reduction."""
+    """A mode that counts one operation per value of an elementwise operation or a reduction."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class CountOperations(TorchDispatchMode):
 
 
 class CountBytes(TorchDispatchMode):
-    """Count the bytes that operations read and write when each runs separately.
+    """A mode that counts the bytes that operations read and write if each runs separately.
 
     `each` lists the operations with the bytes that they read and write. Views and reshapes move
     nothing and do not count as operations.
@@ -62,7 +62,7 @@ class CountBytes(TorchDispatchMode):
 
     @property
     def bytes(self) -> int:
-        """All bytes, read and written."""
+        """Return the number of bytes read and written."""
         return sum(read + written for _, read, written in self.each)
 
     @property
@@ -146,7 +146,7 @@ def _around_norms(model: nn.Module, count: CountOperations) -> Iterator[list[int
 def kept_bytes(forward: Callable[[], object], parameters: Iterable[Tensor] = ()) -> int:
     """Return the bytes that a forward pass saves for its backward pass, each storage once.
 
-    Parameters do not count.
+    The storages of `parameters` do not count.
     """
     kept: set[torch.UntypedStorage] = set()  # held, so that no other storage gets the same address
 

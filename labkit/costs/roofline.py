@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Device:
-    """Figures from a maker's data sheet, dense, without sparsity."""
+    """A device's limits from its data sheet: dense, without sparsity."""
 
     bandwidth: float  # bytes a second
     matrix: float  # operations a second of bfloat16 matrix units
@@ -42,12 +42,12 @@ class LanguageModel:
 
     @property
     def head_dim(self) -> int:
-        """Number of values per head."""
+        """Return the number of values per head."""
         return self.dim // self.heads
 
     @property
     def norms(self) -> int:
-        """Number of vectors that are normalized per token."""
+        """Return the number of vectors that are normalized per token."""
         return 2 * self.depth + 1
 
     @property
@@ -64,7 +64,7 @@ class LanguageModel:
 
     @property
     def parameters(self) -> int:
-        """Number of parameters, including the embedding and the norms' gains."""
+        """Return the number of parameters, including the embedding and the norms' gains."""
         inside = sum(n * a * b for n, a, b in self.matrices)
         return inside + self.vocab * self.dim + self.norms * self.dim
 
@@ -78,7 +78,7 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Norm:
-    """How norms run: kernel launches and bytes moved per value, with the sum before them."""
+    """Execution of a norm and the sum before it: kernel launches, and bytes moved per value."""
 
     kernels: int
     forward: float  # bytes a value in bfloat16

@@ -256,7 +256,7 @@ def draw_card(claim: Card, estimate: Estimate) -> str:
 
 
 def describe_word(claim: Card) -> str:
-    """Return whether a finding was preregistered, when, with which forecast; or what it lacks."""
+    """Return whether a finding was preregistered, when, with which forecast; or missing runs."""
     lock, word = claim.get("lock"), claim.get("word")
     if not lock:
         return f" · {WORDS[word]}" if word else ""

@@ -6,7 +6,7 @@ tested sentence, its criterion and its source. A chapter calls the method `claim
 
 A claim that was locked (labkit.experiments.locks) is judged on the model sizes and with the number
 of seeds that its lock names, and seed by seed if its lock requires it. Until these runs exist, the
-card shows a preliminary evaluation, says that the lock waits, and has no verdict. A comparison with
+card shows a preliminary evaluation, names the missing runs, and has no verdict. A comparison with
 unmet requirements (labkit.experiments.regime) gets no verdict, and its card lists them.
 """
 
@@ -230,7 +230,7 @@ def _show_claim(made: Claim) -> Claim:
 def _read_evidence(
     id: str, evidence: Evidence, lock: Lock | None
 ) -> tuple[Estimate, dict[str, Estimate], str, list[str]]:
-    """Return the judged estimate, those of all rungs, its own rung, and what the lock waits for.
+    """Return the judged estimate, those of all rungs, its own rung, and what the lock still lacks.
 
     A lock that waits for nothing is judged only on its own rungs.
     """
@@ -272,7 +272,7 @@ def _find_starts(evidence: Evidence, estimates: Sequence[Estimate]) -> tuple[str
 def _date_runs(
     evidence: Evidence, lock: Lock | None, rungs: Mapping[str, Estimate], estimate: Estimate
 ) -> str:
-    """Return which runs are older than the lock; outside the ladder, refuse other seed counts."""
+    """Return the word for runs older than the lock; outside the ladder, check the seed count."""
     locked = find_time(project_root(), lock) if lock else ""
     word = choose_word(locked, *_find_starts(evidence, list(rungs.values()) or [estimate]))
     if lock is not None and not rungs and word != SEEN and (n := _count_seeds(estimate)):

@@ -72,7 +72,7 @@ class Lab:
     def sizes(self, **values: Any) -> SimpleNamespace:
         """Choose a chapter's sizes in one place: widths, numbers of steps, grids.
 
-        A tuple is a pair of values, for the sizes `book` and `gpu`. All else is one value for both.
+        A tuple is a pair of values, for the sizes `book` and `gpu`; any other value is for both.
 
             sizes = lab.sizes(
                 # a pair: book, gpu
@@ -126,8 +126,9 @@ class Lab:
     def ladder(self, arms: Sequence[str], also: Sequence[str] = ()) -> ladder.Ladder:
         """Read arms of the shared ladder: rows with the labels arm, rung, lr, seed and stage.
 
-        On rung S every arm is fully evaluated; larger rungs and variants have only recorded runs.
-        Arms in `also` are left out if they are not evaluated yet.
+        On rung S every arm has at least a preliminary evaluation, and its missing runs are trained.
+        Runs on larger rungs and variants are read if they exist. Arms in `also` are left out if
+        they are not evaluated yet.
 
         Raises:
             MissingRuns: a run of rung S has no record, and training is not allowed here.
@@ -267,5 +268,5 @@ def _summarize_values(values: Sequence[Any]) -> Any:
 
 
 def _publish_line(text: str, **facts: Any) -> None:
-    """Show a line that no page or twin keeps, with facts for the build."""
+    """Show a line, with facts for the build, that no page or executed notebook keeps."""
     publish_bundle({"text/plain": text}, "volatile", **facts)

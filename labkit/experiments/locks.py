@@ -88,7 +88,7 @@ class Lock:
 
     def __post_init__(self) -> None:
         parse_criterion(self.criterion)
-        for what, p in (("probability", self.probability), ("paper", self.paper)):
+        for what, p in (("probability", self.probability), ("paper's probability", self.paper)):
             if p is not None and not 0 < p < 1:
                 raise ValueError(f"a {what} must be above 0 and below 1, got {p:g}")
         if self.sort not in SORTS:
@@ -100,7 +100,7 @@ class Lock:
             )
         counts = self.n if isinstance(self.n, tuple) else (self.n,)
         if min(counts) < 2:
-            raise ValueError(f"a lock must name two seeds or more, got n = {_show(self.n)}")
+            raise ValueError(f"a lock needs at least two seeds, got n = {_show(self.n)}")
         if isinstance(self.n, tuple) and len(self.n) != len(self.rungs):
             raise ValueError(
                 "a lock must have one n, or one for each of its rungs, got n = "
@@ -204,8 +204,8 @@ def refuse_seed_count(lock: Lock, n: int) -> None:
     """
     if n != lock.n:
         raise LockError(
-            f"claim {lock.id!r} was locked with n = {_show(lock.n)}, but the chapter reads {n} "
-            "seeds; read as many as the lock says, or lock the claim again"
+            f"claim {lock.id!r} was locked with n = {_show(lock.n)}, but the chapter uses {n} "
+            "seeds; use as many as the lock says, or lock the claim again"
         )
 
 
@@ -272,8 +272,8 @@ def describe_waiting(lock: Lock, rungs: Mapping[str, Estimate]) -> list[str]:
         n = one.count_seeds(lock.paired) if isinstance(one, Difference) else 0
         if n > asked:
             raise LockError(
-                f"claim {lock.id!r} was locked with n = {asked}, but the chapter reads {n} seeds "
-                f"at size {rung}; read as many as the lock says, or lock the claim again"
+                f"claim {lock.id!r} was locked with n = {asked}, but the chapter uses {n} seeds "
+                f"at size {rung}; use as many as the lock says, or lock the claim again"
             )
         if n < asked:
             left.append(f"{n} of {asked} seeds evaluated on {rung}")

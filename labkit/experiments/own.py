@@ -57,7 +57,7 @@ def sources_of(task: Iterable[Any]) -> dict[str, str]:
 
 
 def register_sources(sources: Mapping[str, str]) -> None:
-    """Register norms that came with a task; ValueError if one does not match its name."""
+    """Register norms that came with a task; raise ValueError if one does not match its name."""
     for name, text in sources.items():
         if name not in _SOURCES and (found := _register_norm(text, strip_hash(name))) != name:
             raise ValueError(

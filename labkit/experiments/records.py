@@ -158,7 +158,7 @@ def format_row(row: Row) -> str:
 
 
 def parse_row(line: bytes) -> Row:
-    """Parse a line; RecordError if it is damaged."""
+    """Parse a line; raise RecordError if it is damaged."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:

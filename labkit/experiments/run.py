@@ -163,7 +163,7 @@ def get_gpu_name() -> str:
 
 
 def find_device(device: str) -> str:
-    """Return torch's name for a device of runs; ValueError if torch does not find it here."""
+    """Return torch's name for a device of runs; raise ValueError if torch does not find it."""
     if device not in (CPU, get_gpu_name()):
         raise ValueError(
             f"this run needs the device {device!r}, but torch finds {get_gpu_name()!r} here; run "

@@ -139,7 +139,7 @@ class Sample(Claimable):
         return replace(self, earlier=self.earlier + seen)
 
     def tuned(self, lacking: Iterable[str] = ()) -> "Sample":
-        """Record that each method has its best learning rate, and what the tuning lacks."""
+        """Record that each method has its best learning rate, and unmet conditions on tuning."""
         return replace(self, kind="best", lacking=(*self.lacking, *lacking))
 
     def over_rates(self, lacking: Iterable[str] = ()) -> "Sample":
@@ -161,7 +161,7 @@ class Sample(Claimable):
         )
 
     def list_values(self) -> tuple[float, ...]:
-        """Return one value per run; ValueError if runs were counted or already compared."""
+        """Return one value per run; raise ValueError if runs were counted or already compared."""
         if not isinstance(self.estimate, Seeds | Given):
             kind = type(self.estimate).__name__.lower()
             raise ValueError(
@@ -230,7 +230,7 @@ def find_start(records: Iterable[Record]) -> str:
 
 
 def name_devices(*samples: Iterable[Record]) -> tuple[str, ...]:
-    """Name the devices of each sample's runs; nothing where they agree or a sample has no run."""
+    """Name the devices of each sample's runs; return () if they agree or a sample has no run."""
     counts = [Counter(str(run.provenance.get("device", "")) for run in of) for of in samples]
     shares = [{name: n / of.total() for name, n in of.items()} for of in counts]
     if not all(counts) or all(share == shares[0] for share in shares):

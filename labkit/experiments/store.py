@@ -106,7 +106,7 @@ def choose_newer(own: Row | None, recorded: Row | None) -> Row | None:
 
 
 def read_file(path: Path) -> Row:
-    """Read one file of a store; RecordError if it is damaged."""
+    """Read one file of a store; raise RecordError if it is damaged."""
     row = parse_row(path.read_bytes())
     if row["key"] != path.stem:
         raise RecordError(

@@ -10,7 +10,7 @@ usual, so that its hooks run.
     N(x + f(x))     add_rms_norm, add_layer_norm: the sum is not read again
     x + f(N(x))     the same, with the next step's norm
     x + M(f(x))     rms_norm_add; rms_norm_add_norm with the next step's norm
-    N(α·x + f(x))   deep_norm: neither α·x nor the sum is
+    N(α·x + f(x))   deep_norm: neither α·x nor the sum is read again
     ngpt            ngpt_update
 """
 

@@ -30,7 +30,7 @@ _MADE = "normalized_by_labkit"  # the attribute of a sum: the norm, its result, 
 
 
 class How(NamedTuple):
-    """What a kernel needs to know about a norm."""
+    """Properties of a norm that a kernel needs."""
 
     kernel: str
     weight: Tensor | None
@@ -41,7 +41,7 @@ class How(NamedTuple):
 
 
 def read_norm(norm: Any, write: Tensor, stream: Tensor, dtype: torch.dtype) -> How | None:
-    """Return what a kernel needs to compute `norm` in `dtype`; None if no kernel applies."""
+    """Return the properties of `norm` for a kernel in `dtype`; None if no kernel applies."""
     kernel = KERNELS.get(type(norm))
     if kernel is None or not is_plain(norm):
         return None

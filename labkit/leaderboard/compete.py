@@ -1,6 +1,6 @@
 """Train entries by the ladder's rules, with its store and engines, and rank them.
 
-strict   three seeds tune the learning rate; twenty evaluate it, or as many as in the book
+strict   the learning rate is tuned with three seeds and evaluated with twenty, or as in the book
 look     one seed, five rates, few steps: it reveals a norm that fails, but gives no ranking
 """
 
@@ -41,8 +41,8 @@ class Look:
             cells = ("  diverged" if loss is None else f"{loss:10.3f}" for loss in of.values())
             lines.append(f"{name:<{wide}}" + "".join(cells))
         return "\n".join(
-            [*lines, "", f"A look: validation losses after {self.steps} steps, one seed a rate. It "
-             "shows what fails, and gives no order."]
+            [*lines, "", f"A look: validation losses after {self.steps} steps, one seed per rate. "
+             "It shows what fails, and gives no order."]
         )  # fmt: skip
 
 

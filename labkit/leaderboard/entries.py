@@ -28,12 +28,12 @@ class Entry:
 
     @property
     def method(self) -> str | Arm:
-        """Return an arm of the book by its name: it is evaluated with as many runs as there."""
+        """Return the name of an arm of the book, which has the runs of the book; else the arm."""
         return self.name if self.name in ARMS else self.arm
 
 
 def split_entry(text: str) -> tuple[str, str]:
-    """Split RECIPE+NORM; the norm is "" if there is no +. ValueError if nothing follows the +."""
+    """Split RECIPE+NORM; the norm is "" without a +. Raise ValueError if nothing follows the +."""
     first, plus, norm = text.partition("+")
     if plus and not norm:
         raise ValueError(f"a norm must follow the +, as in pre+rms, but {text!r} has none")
@@ -72,7 +72,7 @@ def entry(text: str) -> Entry:
 
 
 def entries(texts: list[str] | tuple[str, ...]) -> list[Entry]:
-    """Parse several entries; ValueError if two have the same name."""
+    """Parse several entries; raise ValueError if two have the same name."""
     parsed = [entry(text) for text in texts]
     names = [each.name for each in parsed]
     if twice := sorted({name for name in names if names.count(name) > 1}):

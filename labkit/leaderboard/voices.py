@@ -96,7 +96,7 @@ def describe_voices(read: Read) -> dict[str, Any]:
 
 
 def describe_map(rung: Mapping[str, Any]) -> dict[str, Any]:
-    """Return each recipe's losses at RATES, the lowest at the highest rate first.
+    """Return each recipe's losses at RATES, sorted by the loss at the highest rate.
 
     `rung` is `labkit.leaderboard.explorer.describe_rung`'s. A loss is the mean over the seeds that
     tried a rate, None if one of them diverged; untried rates are missing. `stream`: a norm is on

@@ -48,7 +48,7 @@ class Description:
 
     @property
     def hidden_dim(self) -> int:
-        """Width inside the feed-forward; 8·dim/3 gives SwiGLU as many parameters as 4·dim."""
+        """Return the hidden width; 8·dim/3 gives SwiGLU as many parameters as 4·dim otherwise."""
         return self.hidden or (8 * self.dim // 3 if self.activation == "swiglu" else 4 * self.dim)
 
     @property

@@ -50,7 +50,7 @@ class FeedForward(nn.Module):
     def forward(
         self, x: Float[Tensor, "*leading dim"], context: Context | None = None
     ) -> Float[Tensor, "*leading dim"]:
-        """Apply the two matrices; the context only provides padding to norms over tokens."""
+        """Apply the matrices; the context only provides padding to norms over tokens."""
         if self.gate is not None:
             inner = F.silu(self.gate(x)) * self.up(x)
         else:

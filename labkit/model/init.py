@@ -58,7 +58,7 @@ class Matrix:
 
 @torch.no_grad()
 def _draw_truncated(weight: Tensor, std: float) -> None:
-    """Redraw the values beyond three standard deviations.
+    """Draw normal values; redraw those beyond three standard deviations.
 
     torch's trunc_normal_ does this since 2.13. Before, it inverted the distribution function, and
     the same seed gave other weights. This function gives the same weights under every torch.

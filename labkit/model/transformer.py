@@ -64,7 +64,7 @@ class Transformer(Placed):
         return self
 
     def embed(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time dim"]:
-        """Look up the tokens' embeddings, at unit size per channel: rows have std 1/sqrt(dim)."""
+        """Look up the tokens' embeddings, and scale them as the model's space requires."""
         config = self.config
         if tokens.is_floating_point() or tokens.ndim != 2 or tokens.numel() == 0:
             raise ValueError(

@@ -2,7 +2,7 @@
 
     y = weight · (x − mean(x)) / (s + eps) + bias      s = sqrt(Σ(x − mean)² / (d − 1))
 
-It is not torch's LayerNorm: but for eps, its result is shorter by sqrt((d − 1)/d), and on rows of
+It is not torch's LayerNorm: its result is sqrt((d − 1)/d) times as long, up to eps, and on rows of
 nearly equal values eps = 1e-6 outside the root amplifies a thousandfold more than inside.
 Source: the code of The Annotated Transformer (harvardnlp), which cites Ba et al. 2016.
 """

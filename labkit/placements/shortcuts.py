@@ -6,7 +6,7 @@ HalvedShortcut      h = x / 2               k = 1 / 2
 ProjectedShortcut   h = W x                 k = 1
 DroppedShortcut     h = dropout(x)          k = 1       half of the values, in training
 ShortcutGate        h = (1 − T(x)) ⊙ x      k = 1
-ExclusiveGate       h = (1 − T(x)) ⊙ x      k = T(x)    a highway with a norm and a last rectifier
+ExclusiveGate       h = (1 − T(x)) ⊙ x      k = T(x)    a highway with a norm and a final ReLU
 
 ClosedHighway is the highway itself, without norm and ReLU, with the initial gates of those above.
 
@@ -37,7 +37,7 @@ class DroppedShortcut(ResNetV1):
     equation = "relu(dropout(x) + N(f(x)))"
 
     def step(self, x: Tensor, f: Map, N: Map) -> Tensor:
-        """Drop half of the stream and double the rest; in evaluation, change nothing."""
+        """Add a normalized write to the stream after dropout, then apply ReLU."""
         return torch.relu(F.dropout(x, 0.5, self.training) + N(f(x)))
 
 

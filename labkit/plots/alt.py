@@ -8,7 +8,7 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def format_number(value: float | None) -> str:
-    """Format a number as people say it: three significant digits."""
+    """Format a number with three significant digits; a value that is not finite is "diverged"."""
     if value is None or not isfinite(value):
         return "diverged"
     rounded = f"{value:.3g}"

@@ -40,7 +40,7 @@ P = ParamSpec("P")
 
 
 def redrawable(draw: Callable[P, "Figure"]) -> Callable[P, "Figure"]:
-    """Draw with the book's settings; the resulting figure can redraw itself for a phone."""
+    """Make `draw` use the book's settings, and its figures redraw themselves for a phone."""
 
     @wraps(draw)
     def draw_wide(*args: P.args, **how: P.kwargs) -> Figure:

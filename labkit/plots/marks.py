@@ -189,7 +189,7 @@ def name_key(key: str) -> str:
 
 
 def _shorten(value: Any) -> Any:
-    """Round to the six digits of a figure's data; None becomes NaN."""
+    """Round to the six digits of a figure's data; return None for a value that is not finite."""
     if isinstance(value, str):
         return value
     if not isfinite(value):

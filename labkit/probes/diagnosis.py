@@ -220,7 +220,7 @@ def diagnose(
     elif not isinstance(subject, Transformer):
         raise TypeError(
             "diagnose takes a Record, a Transformer or an Optimizer, got "
-            f"{type(subject).__name__}; a model of yours is checked by its Record"
+            f"{type(subject).__name__}; pass the Record of a model of your own"
         )
     elif corpus is None:
         raise ValueError(

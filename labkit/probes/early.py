@@ -75,7 +75,7 @@ def read_early(model: nn.Module, inputs: Tensor) -> list[Tensor]:
 
 
 class EarlyAnswers(Observer):
-    """Read answers to the test set off the trained model's stream, after each step."""
+    """Answers to the test set that are read off the trained model's stream, after each step."""
 
     name = "early-judged"
 

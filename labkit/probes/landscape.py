@@ -3,7 +3,7 @@
 All three probes use one fixed batch of an image classifier, in training mode, at chosen steps.
 
 landscape       L(θ − ηg) and ‖g(θ − ηg) − g‖ / ‖g‖ for several η, g = ∇L(θ)
-gradient-shift  ‖G' − G‖ / ‖G‖ for each matrix: G its gradient, G' the same once all matrices
+gradient-shift  ‖G' − G‖ / ‖G‖ for each matrix: G its gradient, G' the same once all parameters
                 before it have made their step. Both: Santurkar et al. 2018, arXiv 1805.11604
 input-shift     change of the mean and deviation of each ReLU's input in one step, in
                 units of that deviation: root mean square over units
@@ -75,7 +75,7 @@ class Landscape(Watcher):
 
 
 class GradientShift(Watcher):
-    """Change of a matrix's gradient by the step of the preceding matrices: {"step": [...]}."""
+    """Change of a matrix's gradient by the step of the parameters before it: {"step": [...]}."""
 
     before: Weights
 

@@ -24,7 +24,7 @@ from labkit.training import Observer, TrainConfig, train
 
 
 class Pace(Observer):
-    """Time the run's own recipe and `other` at the same sizes; result: one ratio per round."""
+    """Ratios of the training times of the run's own recipe and `other`, one per round."""
 
     name = "pace"
 

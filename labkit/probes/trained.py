@@ -94,12 +94,12 @@ class OnTrained(Observer):
 
 
 def residual_rms(model: Transformer, batch: Batch) -> list[float]:
-    """Typical size of the stream after the embedding and each block: sqrt(mean x²)."""
+    """Return the root mean square of the stream after the embedding and each block."""
     return [x.square().mean().sqrt().item() for x in residual_streams(model, batch[0])]
 
 
 def mean_share(model: Transformer, batch: Batch) -> list[float]:
-    """Fraction mean(x)² / mean(x²) of a token, averaged: after the embedding and each block.
+    """Average mean(x)² / mean(x²) over tokens: after the embedding and each block.
 
     It is the squared cosine between the token and the constant vector; a random direction of
     d channels has 1/d on average.
@@ -111,13 +111,13 @@ def mean_share(model: Transformer, batch: Batch) -> list[float]:
 
 
 def layer_cosine(model: Transformer, batch: Batch) -> list[float]:
-    """Mean cosine between the stream before and after each block; near 1: hardly any rotation."""
+    """Return the mean cosine between the streams before and after each block; 1: no rotation."""
     streams = residual_streams(model, batch[0])
     return [F.cosine_similarity(a, b, dim=-1).mean().item() for a, b in pairwise(streams)]
 
 
 def removal_cost(model: Transformer, batch: Batch) -> list[float]:
-    """Increase of the loss (nats) when one block is skipped and its input passed on."""
+    """Return the increase of the loss (nats) when each block in turn is skipped."""
     whole = loss_of(model, *batch).item()
     costs = []
     for block in model.blocks:
@@ -127,13 +127,13 @@ def removal_cost(model: Transformer, batch: Batch) -> list[float]:
 
 
 def activation_extremes(model: Transformer, batch: Batch) -> list[float]:
-    """Largest magnitude over root mean square of the stream after the embedding and each block."""
+    """Return max |x| / RMS(x) of the stream after the embedding and after each block."""
     streams = residual_streams(model, batch[0])
     return [(x.abs().max() / x.square().mean().sqrt()).item() for x in streams]
 
 
 def largest_output(model: Transformer, batch: Batch) -> float:
-    """Largest magnitude of the output logits, before a cap."""
+    """Return the largest magnitude of the output logits, before a cap."""
     (logits,) = outputs_of([model.output], model, batch[0])
     return model.space.scale_logits(model, logits).abs().max().item()
 

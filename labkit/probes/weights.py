@@ -38,7 +38,7 @@ def measure_weights(model: Transformer, batch: Batch) -> dict[str, Any]:
 def sphere_scales(model: Transformer, batch: Batch) -> dict[str, Any]:
     """Read nGPT's learned scales: |α| of each sublayer (mean over channels) and s_z.
 
-    Empty for other recipes.
+    The result is empty for other recipes.
     """
     found: dict[str, Any] = {}
     for block in model.blocks:

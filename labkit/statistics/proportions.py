@@ -110,7 +110,7 @@ class Gap:
         return a - b - below, a - b + above
 
     def p_value(self, criterion: Criterion) -> float | None:
-        """Return the p-value of Fisher's exact test, two-sided: do the proportions differ?"""
+        """Return the two-sided p-value of Fisher's exact test; None unless the only bound is 0."""
         if criterion.bounds != [0]:
             return None  # it requires more than a difference
         from scipy.stats import fisher_exact  # importing takes a moment

@@ -66,7 +66,7 @@ def split_rungs(rungs: Mapping[str, T]) -> tuple[dict[str, T], dict[str, T]]:
 def judge_rungs(
     rungs: Mapping[str, Estimate], criterion: Criterion, lacking: Collection[str] = ()
 ) -> tuple[str, str | None]:
-    """Judge a comparison on the ladder; if it is so on only one rung, return that rung too."""
+    """Judge a comparison on the ladder; if only one rung decides it, return that rung too."""
     sizes, directions = split_rungs(rungs)
     alike = {criterion.is_met(one.mean) for one in (sizes or directions).values()}
     if lacking or len(alike) > 1:
@@ -102,7 +102,7 @@ def is_weak(estimate: Estimate, criterion: Criterion) -> bool:
 
 
 class Judgement(NamedTuple):
-    """A claim's verdict, the rung if it is so on only one, and whether one run decides it."""
+    """A claim's verdict, the rung if only one decides it, and whether a single run decides it."""
 
     verdict: str
     only: str | None = None

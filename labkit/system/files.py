@@ -61,7 +61,7 @@ def hold_lock(path: Path, on_wait: Callable[[], object] = lambda: None) -> Itera
 
 
 def folder_of(package: str) -> Path:
-    """Return a package's folder without importing it; ModuleNotFoundError if it is missing."""
+    """Return a package's folder without importing it; raise ModuleNotFoundError if missing."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(

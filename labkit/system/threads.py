@@ -1,4 +1,4 @@
-"""One thread per process, for child processes of which as many as cores work at once.
+"""One thread per process, for child processes that each have a core.
 
 Threads change the order of sums, so one thread everywhere also means the same numbers everywhere.
 Waiting threads must not spin, because another process may need their core.

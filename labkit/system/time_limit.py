@@ -14,7 +14,7 @@ class TooLong(BaseException):
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Interrupt code that takes longer; inside another limit, or off the main thread, do nothing.
+    """Interrupt a block after `seconds`; do nothing in another limit or off the main thread.
 
     Python prints and drops an exception raised in a destructor, so TooLong is raised repeatedly.
     Any other exception after the first one, for example from an interrupted parser, becomes

@@ -23,7 +23,7 @@ def parse_bytes(text: str) -> int:
 
 
 def in_words(count: float) -> str:
-    """Format a number of bytes for people."""
+    """Format a number of bytes in a readable unit."""
     for unit in ("bytes", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}"

@@ -11,10 +11,10 @@ EXERCISES = [
                 "this is the step of the recipe 'resnet-v1'"
             ),
             "def my_step(x, f, norm):\n    x = torch.relu(norm(x))\n    return x + f(x)": (
-                "the skip is taken from the rectified copy"
+                "the skip is taken after the ReLU"
             ),
             "def my_step(x, f, norm):\n    return x + f(norm(torch.relu(x)))": (
-                "the rectifier stands before the norm"
+                "the ReLU is applied before the norm"
             ),
         },
     ),

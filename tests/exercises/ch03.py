@@ -47,7 +47,7 @@ EXERCISES = [
                 "def shifted_variance(x):\n"
                 "    moved = x - x[..., :1]\n"
                 "    return moved.square().mean(-1)"
-            ): "of 50 not right",
+            ): "of 50 are wrong",
         },
     ),
 ]

@@ -24,7 +24,7 @@ EXERCISES = [
         "2",
         wrong={
             HOLM + "[min(1.0, m * p) for p in p_values]": "the factor falls from m to 1",
-            HOLM + "list(p_values)": "of 20 not right",
+            HOLM + "list(p_values)": "of 20 are wrong",
         },
     ),
     Exercise("4", open_ended=True),

@@ -32,7 +32,7 @@ EXERCISES = [
             # the deviation is exchanged, the mean kept
             ADAIN
             + "    over = {'dim': (2, 3), 'keepdim': True}\n"
-            + "    return x / x.std(**over) * style.std(**over)": "not right",
+            + "    return x / x.std(**over) * style.std(**over)": "are wrong",
         },
     ),
 ]

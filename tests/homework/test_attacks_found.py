@@ -182,7 +182,7 @@ def test_a_strangers_zip_does_not_take_a_students_place(tmp_path):
     (inbox / "eve_9999_2_work.zip").write_bytes(zipped({"bob/hw1.ipynb": "x = 1"}))
     collected = collect_inbox(inbox, "hw1", tmp_path / "out", read_class(roster))
     assert [each.label for each in collected.taken] == ["bobray_4712_1_hw1.ipynb"]
-    assert [each.why for each in collected.refused] == ["its path holds no student of the roster"]
+    assert [each.why for each in collected.refused] == ["its path names no student on the roster"]
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_a_pool_outlives_examiners_that_die_hang_or_raise():
     }
     assert [told[word][0]["did"] for word in "abc"] == ["a", "b", "c"]
     assert told["die"] == (None, "its examiner ended with an error or was killed")
-    assert told["hang"] == (None, "its examiner did not end in 2 s")
+    assert told["hang"] == (None, "its examiner did not end within 2 s")
     assert told["raise"][1] == "its examiner raised KeyError: 'odd'"
     pids = {word: told[word][0]["pid"] for word in "abc"}
     assert pids["a"] != pids["b"] != pids["c"]

@@ -66,7 +66,7 @@ def test_a_file_is_its_students_by_a_roster(tmp_path, roster, path, student):
     put(tmp_path / "inbox" / path)
     done = collect_inbox(tmp_path / "inbox", NAME, tmp_path / "out", roster)
     assert taken(done) == ({student: path} if student else {})
-    assert reasons(done) == ({} if student else {path: "its path holds no student of the roster"})
+    assert reasons(done) == ({} if student else {path: "its path names no student on the roster"})
     assert set(done.missing) == set(roster.ids) - {student}
 
 
@@ -173,8 +173,8 @@ def test_zips_are_read_and_what_leads_out_of_them_is_refused(tmp_path):
     assert sorted(told.values()) == sorted(
         ["its name leads out of the zip"] * 3
         + [
-            "it is a link, and a link may show another's file",
-            "its path holds no student's id",
+            "it is a link, which could show another student's file",
+            "its path names no student ID",
             "it is a zip inside a submission's zip",
             "the zip is damaged (BadZipFile)",
             "its name does not end in .ipynb or .py",

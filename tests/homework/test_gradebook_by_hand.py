@@ -54,7 +54,7 @@ def test_what_a_person_marks_is_open_and_no_fault(marked_class):
     assert results.list_open_questions(ann) == ["to mark by hand: q3"]
     assert ann["questions"][2]["answer"] == PROSE
     told = feedback.write_markdown(ann)
-    assert "5 of 5 points so far; 9 when" in told and "A person marks this question" in told
+    assert "5 of 5 points so far; 9 when" in told and "This question is marked by hand" in told
 
 
 def test_a_hostile_answer_is_text_that_files_and_screens_can_take(tmp_path):

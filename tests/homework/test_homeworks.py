@@ -109,7 +109,7 @@ def test_each_solution_gets_the_points_and_words_it_deserves(path, tmp_path):
     assert told(results["reference"]) == []
     assert {each["failure"] for each in results["untouched"]["questions"]} == {"not begun"}
     assert set(told(results["untouched"])) == {
-        "Not begun: the line that you are to replace still stands."
+        "Not begun: the line that you must replace is still there."
     }
 
 

@@ -188,5 +188,5 @@ def test_a_question_in_prose_is_given_out_without_its_model_answer(tmp_path):
         "Now `times`", "a product distributes over a sum."
     )
     path.write_text(leaky.replace("Because a product", "a product"), encoding="utf-8")
-    with pytest.raises(Red, match="of a solution, stands in"):
+    with pytest.raises(Red, match="of a solution, appears in"):
         write_release(path, tmp_path / "again")

@@ -51,17 +51,17 @@ def test_a_planted_line_is_found(line, written, cells):
     found = search(cells, b"first line\n" + written(line) + b"\nlast line")
     assert len(found) == 1
     assert found[0].startswith(f"line {number}, of a ")
-    assert "stands in student/a.ipynb" in found[0]
+    assert "appears in student/a.ipynb" in found[0]
     assert line not in found[0] and "answer" not in found[0], "told by number, never by text"
 
 
 def test_the_file_that_leaks_is_the_one_named_and_clean_ones_are_none(cells):
     assert search(cells, b"answer_of_q1 = FACTOR * x\n    return answer_of_q1") == []
     (mark,) = search(cells, b"x\n  ### BEGIN SOLUTION\n")
-    assert mark == "a mark ### BEGIN … stands in student/a.ipynb"
+    assert mark == "a mark ### BEGIN … appears in student/a.ipynb"
     files = {"student/a.ipynb": b"clean\n", "student/b.ipynb": b"clean\n" + SOLUTION.encode()}
     (leak,) = leaks.find_leaks(leaks.list_secrets(cells), files, cells)
-    assert "stands in student/b.ipynb" in leak
+    assert "appears in student/b.ipynb" in leak
 
 
 TRIVIAL = """

@@ -24,7 +24,7 @@ FAULTS = {
     ),
     "a public check that raises where nothing is answered": (
         [("lambda: Scale(2)(3) == 6", "Scale(2)(3) == 6")],
-        "on the untouched notebook the checks of q2 raise NotImplementedError: your turn: q2; hand "
+        "on the untouched notebook the checks of q2 raise NotImplementedError: your turn: q2; pass "
         "functions to public()",
     ),
     "a cell that an answer's absence breaks": (
@@ -57,7 +57,7 @@ FAULTS = {
     ),
     "a line that the prose gives away": (
         [("Now `times`", "Write answer_of_q1 = x * FACTOR. Now `times`")],
-        "line {leak}, of a solution, stands in student/hw9_toy.ipynb",
+        "line {leak}, of a solution, appears in student/hw9_toy.ipynb",
     ),
     "a line that an open cell gives away": (
         [("import math\n", "import math\n\nx = 2\nFACTOR = 3\nanswer_of_q1 = x * FACTOR\n")],

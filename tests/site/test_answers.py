@@ -129,7 +129,7 @@ def test_code_is_checked_in_the_page(page: Page, with_python: None):
     expect(answer(form, WRONG)).to_contain_text("✗ not right yet: slope 0.5. Hint: what share")
     said = answer(form, BROKEN)
     expect(said).to_have_text("✗ line 3 raised NameError: name 'c' is not defined")
-    expect(answer(form, "def leaky(")).to_contain_text("line 1 is no Python")
+    expect(answer(form, "def leaky(")).to_contain_text("line 1 is not Python")
     expect(answer(form, RIGHT)).to_have_text("✓ right")
     expect(answer(form, "print('seen')\n" + RIGHT)).to_contain_text("seen")
     slip = answer(box(page, 1), STEP)

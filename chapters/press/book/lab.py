@@ -75,13 +75,13 @@ def main() -> None:
     known, rest = parser.parse_known_args()
     root = known.root.resolve()
     if not (root / "chapters").is_dir():
-        sys.exit(f"lab: the root must hold a folder chapters/, and {root} does not; name another")
+        sys.exit(f"lab: the root must contain chapters/, but {root} does not; name another root")
     try:
         settings = write_settings(Path(sys.prefix))
     except OSError as error:
         sys.exit(
-            "lab: settings and notebooks are written in the clone, and "
-            f"{error.filename} may not be ({error.strerror}); work in a clone that is yours"
+            "lab: the clone must be writable, because it stores settings and notebooks, but "
+            f"{error.filename} is not ({error.strerror}); work in a clone that you may change"
         )
     os.chdir(root)
     searched = [str(settings), os.environ.get("JUPYTER_PATH", "")]

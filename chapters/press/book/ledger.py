@@ -192,7 +192,7 @@ def accept_claims(root: Path, size: str, ids: Sequence[str] | None, why: str) ->
         found, recorded, built = list_findings(root, size, stale)
         differing = {finding.name for finding in found}
         if ids is None and stale and size in LONG:
-            print(f"left out, for they were not executed with it: {', '.join(stale)}")
+            print(f"left out, not executed after the last change: {', '.join(stale)}")
         elif ids is None and stale:
             raise Red(
                 "--all needs chapters that were executed after their last change, but "

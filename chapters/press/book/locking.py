@@ -71,9 +71,9 @@ def _make_lock(root: Path, name: str, p: float, given: Given, claims: Mapping[st
     earlier = find_lock(root, name)
     if earlier is not None and earlier.arms and not arms:
         raise ValueError(
-            f"a new lock replaces the earlier one of {name!r}, which is on the ladder, and so must "
-            "name arms and rungs, but got none; give --arm twice, --rungs and --n, or enter your "
-            "own forecast with --mine"
+            f"a new lock of {name!r} must name arms and rungs, because the earlier one, which it "
+            "replaces, is on the ladder, but got none; give --arm twice, --rungs and --n, or enter "
+            "your own forecast with --mine"
         )
     if bool(arms) != bool(rungs):
         raise ValueError(
@@ -183,7 +183,7 @@ def describe_locks(root: Path) -> str:
     """Describe every lock with its outcome, and the scores."""
     forecasts = list_forecasts(root)
     if not forecasts:
-        return "nothing is locked yet; labkit claims lock ID=PROBABILITY does it"
+        return "nothing is locked yet; lock a claim with: labkit claims lock ID=PROBABILITY"
     lines = [str(one) for one in forecasts]
     lines += [f"not the paper's  {name}: {why}" for name, why in read_withdrawn(root).items()]
     return "\n".join([*lines, *map(str, score_forecasts(forecasts))])

@@ -67,10 +67,10 @@ def write_stamp(venv: Path, key: str, choice: str) -> None:
 def find_misfit(venv: Path, stamp: dict, chosen: bool) -> str:
     """Return why `.venv` cannot be updated; empty if it can."""
     if not (venv / "bin/python").exists():  # false for a dangling link too
-        return "has no Python that runs"
+        return "has no working Python"
     inside = re.search(r"(?m)^version\w* *= *(\d+\.\d+)", (venv / "pyvenv.cfg").read_text())
     if chosen and inside and inside[1] != "{}.{}".format(*sys.version_info):
-        return f"holds Python {inside[1]}, and another was asked for"
+        return f"contains Python {inside[1]}, but another version was asked for"
     if hash_choice() not in ("", stamp["choice"]):  # unset: what was chosen once stays
         return f"was made before {CHOICE} was set to this"
     return ""

@@ -98,14 +98,14 @@ def list_mismatches(root: Path) -> list[str]:
             continue
         twin = _parse_notebook(chapter.twin.read_text(encoding="utf-8"))
         if twin is None:
-            problems.append(f"{chapter.name}: {chapter.twin.name} is not a whole notebook")
+            problems.append(f"{chapter.name}: {chapter.twin.name} is not a complete notebook")
             continue
         lines = chapters.differing_cells(chapter, nbformat.v4.upgrade(twin))
         problems += [f"{chapter.name}: {line}" for line in lines]
     known = {chapter.twin for chapter in found}
     twins = (root / "chapters").glob("*_*.ipynb")
     strays = sorted(set(twins) - known)
-    return problems + [f"{path.stem}: no text {path.stem}.py for {path.name}" for path in strays]
+    return problems + [f"{path.stem}: no file {path.stem}.py for {path.name}" for path in strays]
 
 
 def _drop_transient(outputs: list[Any], count: int | None) -> list[Any]:

@@ -16,7 +16,7 @@ Part = Literal["twins", "tables", "content", "constraints", "claims"]
 # What to do about the faults of each part; the ledger says it of each claim.
 WAYS_OUT: dict[Part, str] = {
     "twins": "; `make book` executes the texts and writes the twins",
-    "tables": ", not what labkit has; `labkit book tables` writes them anew",
+    "tables": ", not what labkit has; `labkit book tables` writes them again",
     "content": "",
     "constraints": ", not what is installed; `labkit book constraints` pins it",
 }

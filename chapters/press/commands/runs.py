@@ -86,6 +86,6 @@ def reproduce_run(
     for change in changes:
         print(f"differs from then: {change}")
     if math.isinf(found.tolerance):
-        print("rounding alone may change all of this run: only a machine as then can tell")
+        print("rounding alone may change all of this run: only the same kind of machine can tell")
     print(f"{found}; it may differ by {found.tolerance:g}")
     return 0 if found.agrees else 1

@@ -109,7 +109,7 @@ def update_marks(
     found = load_results(results, homework)
     table, again = by_hand.list_answers(found, by_hand.read_marks(out) if out.exists() else {})
     if again:
-        print(f"answered anew, though marked by hand: {', '.join(again)}")
+        print(f"answered again, although marked by hand: {', '.join(again)}")
     if (due is None) != (late is None):
         raise ValueError("--due and --late must be given together, but one is missing; add it")
     if due is not None and late is not None:

@@ -84,7 +84,7 @@ def as_user(person: Person, act: Callable[[], bytes]) -> bytes:
     with open(receive, "rb") as pipe:
         told = pipe.read(LARGEST + 1)
     if os.waitpid(child, 0)[1] != 0:
-        raise ValueError(told.decode(errors="replace") or "the copy was ended from outside")
+        raise ValueError(told.decode(errors="replace") or "copying failed without a message")
     return told
 
 

@@ -36,7 +36,7 @@ def read_definitions(cells: Sequence[str]) -> "Definitions":
         except (SyntaxError, ValueError) as error:
             line = getattr(error, "lineno", None)
             place = f", line {line}" if line else ""
-            reason = getattr(error, "msg", None) or "it holds characters that Python does not read"
+            reason = getattr(error, "msg", None) or "it contains characters that Python cannot read"
             problems.append(f"code cell {number}{place} is not Python: {reason}")
         except (RecursionError, MemoryError):
             problems.append(f"code cell {number} is nested too deeply to be read")

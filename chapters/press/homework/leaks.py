@@ -65,9 +65,9 @@ def find_leaks(
         if hit is not None:
             name = next(name for line, name in places.items() if hit in line)
             shown = _find_open_line(secret, cells)
-            found.append(f"line {secret.number}, of {secret.kind}, stands in {name}{shown}")
+            found.append(f"line {secret.number}, of {secret.kind}, appears in {name}{shown}")
     marks = [name for name, content in files.items() if b"### BEGIN " in content]
-    return found + [f"a mark ### BEGIN … stands in {name}" for name in marks]
+    return found + [f"a mark ### BEGIN … appears in {name}" for name in marks]
 
 
 def _encode_line(line: str) -> list[bytes]:

@@ -118,7 +118,7 @@ def _run_untouched(homework: Homework, texts: Mapping[Cell, str]) -> tuple[list[
         if error is not None and cell.role == "test":
             faults.append(
                 f"{where}on the untouched notebook the checks of {cell.question} raise "
-                f"{_describe_error(error)}; hand functions to public(): lambda: …"
+                f"{_describe_error(error)}; pass functions to public(), as in lambda: …"
             )
         elif error is not None and not isinstance(error, NotImplementedError | NameError):
             faults.append(
@@ -149,7 +149,7 @@ def _check_points(
     total = sum(part.points for part in found)
     if abs(total - one.points) > 1e-6:
         faults.append(
-            f"{where}{one.id} is tagged points:{one.points}, but its parts make {total:g}; "
+            f"{where}{one.id} is tagged points:{one.points}, but its parts add up to {total:g}; "
             "change the tag or a part"
         )
     return [RubricPart(one.id, part.name, part.points, part.says) for part in found], faults
@@ -163,10 +163,10 @@ def _check_stubs(
     try:
         found = _examine_cells(private, one, cells, given)
     except Faulty as error:
-        return [f"{where}where nothing is answered yet, {error}; it must take a failed answer"]
+        return [f"{where}where nothing is answered yet, {error}; it must accept a failed answer"]
     return [
-        f"{where}part {part.name!r} of {one.id} is earned by the untouched notebook; an answer "
-        "that is not there earns nothing"
+        f"{where}part {part.name!r} of {one.id} is earned by the untouched notebook; make it "
+        "fail when the answer is missing"
         for part in found
         if part.verdict.ok and part.points
     ]

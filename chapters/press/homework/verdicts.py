@@ -152,7 +152,7 @@ def _compare_answer(answer: Any, expected: Any, tolerance: tuple[float, float] |
 def _explain_failure(answer: Answer) -> Verdict:
     if answer.failure in ("raised", "refused", "broken") and STUB.search(answer.detail):
         return Verdict(
-            False, "Not begun: the line that you are to replace still stands.", NOT_BEGUN
+            False, "Not begun: the line that you must replace is still there.", NOT_BEGUN
         )
     told = FAILURES[answer.failure]  # a test's own words do not apply
     return Verdict(

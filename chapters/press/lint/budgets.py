@@ -38,13 +38,13 @@ def keep_budgets(text: Text) -> Iterator[str]:
         "words before the first figure": count_words_before_a_figure(text.twin),
     }
     shelf = is_letter(outline.number)
-    kind = "shelf" if shelf else "chapter"
+    kind = "an appendix" if shelf else "a chapter"
     for what, allowed in (SHELF_BUDGETS if shelf else BUDGETS).items():
         count, low, high = counts[what], allowed.start, allowed.stop - 1
         if count > high:
-            yield f"has {count} {what}, {count - high} more than the {high} of a {kind}'s budget"
+            yield f"has {count} {what}, {count - high} more than the {high} of {kind}'s budget"
         elif count < low:
-            yield f"has {count} {what}, {low - count} fewer than the {low} that a {kind} has"
+            yield f"has {count} {what}, {low - count} fewer than the {low} that {kind} needs"
 
 
 def count_explorers(twin: Mapping[str, Any]) -> int:

@@ -51,7 +51,7 @@ def ask_before_the_answer(text: Text) -> Iterator[str]:
     yield from find_wrong_questions(cells, made, text.ledger)
     if not text.chapter.is_shelf:
         if not list(list_questions("\n\n".join(text.prose))):
-            yield "asks its reader nothing"
+            yield "must ask the reader for a prediction, but does not"
         yield from find_told_ids(cells, made)
 
 
@@ -77,7 +77,7 @@ def find_bones(text: Text) -> Iterator[str]:
     at = {bone: whole.find(bone.casefold()) for bone in bones}
     yield from (f"lacks {bone!r}" for bone, place in at.items() if place < 0)
     if (places := list(at.values())) != sorted(places):
-        yield f"its parts stand in another order than {', '.join(bones)}"
+        yield f"its parts must be in the order {', '.join(bones)}"
 
 
 def ask_something(text: Text) -> Iterator[str]:
@@ -86,7 +86,7 @@ def ask_something(text: Text) -> Iterator[str]:
     asked = SHORT.split(whole.partition("**Question.**")[2], maxsplit=1)[0]
     asked = strip_citations(re.sub(r"\$[^$]+\$", "x", asked)).strip()
     if len(find_questions(text.prose)) != 1 or asked.count("?") != 1 or not asked.endswith("?"):
-        yield "its paragraph **Question.** asks one question, at its end; the cover shows that"
+        yield "its paragraph **Question.** must ask one question, at its end, for the cover to show"
     if (words := len(asked.split())) > QUESTION:
         yield f"its paragraph **Question.** has {words} words; {QUESTION} at most"
 
@@ -102,28 +102,28 @@ def count_claims_and_exercises(text: Text) -> Iterator[str]:
         yield f"makes {len(made)} claims; {CLAIMS} at least"
     for name in sorted(made):
         if not name.startswith(f"{text.chapter.number}-"):
-            yield f"the id of a claim begins with {text.chapter.number}-, got {name}"
+            yield f"the id of a claim must begin with {text.chapter.number}-, got {name}"
     numbers = [number for number, _ in list_exercises(text.prose)]
     if twice := sorted({number for number in numbers if numbers.count(number) > 1}):
-        yield f"exercise {', '.join(twice)} is there twice"
+        yield f"exercise {', '.join(twice)} occurs twice"
     if len(numbers) < fewest:
         yield f"has {len(numbers)} exercises; {fewest} at least"
     whole = "\n".join(text.prose)
     task = re.sub(r"(?s)<details>.*?</details>", "", whole.partition("## Exercises")[2])
     if not shelf and not PROOF.search(task):
-        yield "no exercise asks for a proof"
+        yield "at least one exercise must ask for a proof, but none does"
     solved = whole.count("<summary>Solution</summary>") + text.source.count('tags=["solution"]')
     helped = {"hints": whole.count("<summary>Hint</summary>"), "solutions": solved,
               "cells that check an exercise": text.source.count('tags=["exercise"]')}  # fmt: skip
     yield from (f"has {n} {what}; {fewest} at least" for what, n in helped.items() if n < fewest)
     if not shelf and not any(SLIDER.search(cell.source) for cell in text.code):
-        yield "has nothing to move; plots.explore(…)"
+        yield "has no slider; add one with plots.explore(…)"
 
 
 def declare_memory(text: Text) -> Iterator[str]:
     """Check that a chapter declares the memory of its kernel and its runs, which a build checks."""
     if not MEMORY.search(text.source):
-        yield 'declares no memory; Lab(…, memory={"kernel": "700M", "run": "900M"})'
+        yield 'declares no memory; write Lab(…, memory={"kernel": "700M", "run": "900M"})'
 
 
 def find_markup_of_sphinx(text: Text) -> Iterator[str]:
@@ -132,7 +132,7 @@ def find_markup_of_sphinx(text: Text) -> Iterator[str]:
         for found in MARKUP.findall(markdown):
             yield f"{found} is markup of Sphinx; write a Markdown link, or HTML such as <details>"
         for found in PLACED.findall(markdown):
-            yield f"{found} is a link on the site alone; write [words](NN_name.ipynb#a-heading)"
+            yield f"{found} is a link only on the site; write [words](NN_name.ipynb#a-heading)"
 
 
 def find_wordless_figures(text: Text) -> Iterator[str]:
@@ -156,7 +156,7 @@ def show_what_is_drawn(text: Text) -> Iterator[str]:
                 continue
             if ast.unparse(one.value).startswith("plots."):
                 yield (
-                    f"line {one.lineno} of cell {cell.index} draws what nobody sees; "
+                    f"line {one.lineno} of cell {cell.index} draws what Jupyter does not show; "
                     "make it the cell's last line, outside every if and for"
                 )
 
@@ -165,7 +165,7 @@ def find_typed_times(text: Text) -> Iterator[str]:
     """Find typed start times of runs: only the record's time can prove a lock."""
     for cell in text.code:
         for found in TIME.findall(cell.source):
-            yield f"{found} is typed; since= takes what `find_start()` reads off the records"
+            yield f"{found} is typed; pass since=find_start(…), which reads it from the records"
 
 
 def save_in_jupyterlab(text: Text) -> Iterator[str]:

@@ -22,15 +22,15 @@ def judge_values(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
         pairs = zip(made, claim["interval"], strict=True)
         # values are recorded with six digits
         if not all(math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-5) for a, b in pairs):
-            yield f"{name} has the interval {claim['interval']}; its values make {list(made)}"
+            yield f"{name} has the interval {claim['interval']}; its values give {list(made)}"
         several = not claim.get("counts") and len(claim["values"]) > 1
         if several and claim["seeds"] != len(claim["values"]):
-            yield f"{name} says {claim['seeds']} seeds; it has {len(claim['values'])} values"
+            yield f"{name} has {claim['seeds']} seeds on record, but {len(claim['values'])} values"
         judged = judge_again(claim)
         if judged.verdict != claim["verdict"]:
             yield f"{name} is recorded as {claim['verdict']}; its values make it {judged.verdict}"
         if judged.weak != claim["weak"]:
-            yield f"{name} is recorded as {'' if claim['weak'] else 'not '}weak; it is otherwise"
+            yield f"{name} is recorded as {'' if claim['weak'] else 'not '}weak; its values differ"
 
 
 def refuse_width_zero(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
@@ -38,14 +38,14 @@ def refuse_width_zero(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
     for name, claim in claims.items():
         low, high = claim["interval"]
         if claim["sort"] == "finding" and low == high:
-            yield f"{name} is a finding whose interval has no width; a law, or a proportion?"
+            yield f"{name} is a finding whose interval has width 0; is it exact, or a proportion?"
 
 
 def match_the_chapters(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
     """Check that the ledger contains exactly the claims of the chapters."""
     made = {card["id"] for text in texts for card in collect_claims(text.twin, text.name)}
-    yield from (f"{name} is recorded, and no chapter makes it" for name in sorted({*claims} - made))
-    yield from (f"{name} is made, and not recorded" for name in sorted(made - {*claims}))
+    yield from (f"{name} is recorded, but no chapter makes it" for name in sorted({*claims} - made))
+    yield from (f"{name} is made, but not recorded" for name in sorted(made - {*claims}))
 
 
 def match_the_cards(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
@@ -55,7 +55,7 @@ def match_the_cards(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
             recorded = claims.get(name, card)
             changes = (find_change(key, recorded.get(key), card.get(key)) for key in EXACT)
             if change := next(filter(None, changes), ""):
-                yield f"{name} on its card: {change}; `make book` writes the twin anew"
+                yield f"{name} on its card: {change}; `make book` writes the twin again"
 
 
 def limit_families(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
@@ -70,7 +70,7 @@ def refuse_markup(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
     """Refuse markup in a claim's sentence, which a card shows literally."""
     for name, claim in claims.items():
         if "\\" in claim["statement"]:
-            yield f"{name} holds markup, which its card shows as it is: {claim['statement']}"
+            yield f"{name} contains markup, which its card shows literally: {claim['statement']}"
 
 
 def find_unsaid(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:

@@ -64,9 +64,9 @@ def find_typed_numbers(text: Text) -> Iterator[str]:
             words = plain(block)
             for match in (*decimals(words), *percentages(words)):
                 yield (
-                    f"{match.group().strip()} is typed (… {look_around(match)} …); a cell prints a "
-                    "number, a citation in the same paragraph or row quotes it, math shows its "
-                    "arithmetic"
+                    f"{match.group().strip()} is typed (… {look_around(match)} …); let a cell "
+                    "print it, cite its source in the same paragraph or row, or show its "
+                    "arithmetic in math"
                 )
 
 
@@ -92,7 +92,7 @@ def find_repeated_values(text: Text) -> Iterator[str]:
             same = {f"{mean:.{digits}f}" for mean in means} if match.group() in outside else set()
             if number in measured | same and number not in quoted:
                 found = f"{match.group().strip()} is a claim's value"
-                yield f"{found} (… {look_around(match)} …); its card shows it"
+                yield f"{found} (… {look_around(match)} …); leave it to its card"
 
 
 def look_around(match: re.Match[str]) -> str:

@@ -45,9 +45,9 @@ def follow_references(around: Around) -> Iterator[str]:
         yield from around.wrong(one.name, places)
         for name, anchor in re.findall(LINKED, one.prose):
             if name not in names:
-                yield f"{one.name}: links to {name}, which is no chapter"
+                yield f"{one.name}: links to {name}, which is not a chapter"
             elif anchor and anchor not in {build_slug(heading) for heading in names[name].headings}:
-                yield f"{one.name}: links to {name}#{anchor}, which is no heading there"
+                yield f"{one.name}: links to {name}#{anchor}, which is not a heading there"
 
 
 def follow_threads(around: Around) -> Iterator[str]:
@@ -73,9 +73,9 @@ def fill_pages(around: Around) -> Iterator[str]:
         yield from around.wrong(name, links.find_places(typed))
         shown = guide.fill_page(typed, around.root, around.book)
         if left := guide.MARK.search(shown) or re.search(r"\[\[.*", shown):
-            yield f"{name}: {left.group()} is not filled"
+            yield f"{name}: {left.group()} is not filled in"
         if name != "index.md" and Path(name).stem not in listed:
-            yield f"index.md: lists no {Path(name).stem}"
+            yield f"index.md: must list {Path(name).stem}, but does not"
 
 
 def count_lessons(around: Around) -> Iterator[str]:
@@ -83,10 +83,10 @@ def count_lessons(around: Around) -> Iterator[str]:
     typed = around.typed("course.md")
     lessons = re.findall(r"(?m)^## Lesson (\d+)\.", typed)
     if lessons != [str(n) for n in range(1, 11)]:
-        yield f"course.md: has the lessons {', '.join(lessons)}; 1 to 10, in order"
+        yield f"course.md: has the lessons {', '.join(lessons)}; they must be 1 to 10, in order"
     used = [n for match in guide.MARK.finditer(typed) for n in match[2].split()]
     if used != sorted(number for number in around.book if not is_letter(number)):
-        yield f"course.md: its lessons use the chapters {', '.join(used)}; each once, in order"
+        yield f"course.md: its lessons use the chapters {', '.join(used)}; use each once, in order"
 
 
 def look_up_words(around: Around) -> Iterator[str]:
@@ -94,13 +94,13 @@ def look_up_words(around: Around) -> Iterator[str]:
     rows = read_rows(around.root, "glossary.csv")
     terms = [row["term"].casefold() for row in rows]
     if terms != sorted(set(terms)):
-        yield "data/glossary.csv: terms are sorted, each once"
+        yield "data/glossary.csv: terms must be sorted, and each listed once"
     for row in rows:
         where = f"data/glossary.csv, {row['term']}"
         place = place_of(row["where"])
         yield from around.wrong(where, [place])
         if not row["meaning"].endswith((".", ").")):
-            yield f"{where}: its meaning ends in a full stop"
+            yield f"{where}: its meaning must end in a full stop"
         said = (row["said"] or row["term"]).casefold()
         chapter = around.book.get(place.number)
         if chapter and said not in chapter.prose.casefold():
@@ -111,7 +111,7 @@ def look_up_symbols(around: Around) -> Iterator[str]:
     """Check that symbols are used in the places they are listed for."""
     rows = read_rows(around.root, "notation.csv")
     if len({row["symbol"] for row in rows}) != len(rows):
-        yield "data/notation.csv: a symbol is there twice"
+        yield "data/notation.csv: a symbol is listed twice"
     for row in rows:
         symbol, numbers = row["symbol"], row["where"].split()
         if not numbers:
@@ -129,15 +129,15 @@ def look_up_errata(around: Around) -> Iterator[str]:
     for row in read_rows(around.root, "errata.csv"):
         where = f"data/errata.csv, {row['source']}"
         if not all(row[name] for name in ("source", "at", "says", "right")):
-            yield f"{where}: a field is empty"
+            yield f"{where}: source, at, says and right must not be empty, but one is"
         source = row["source"]
         if not (source in works or " " in source or source.startswith("[")):
-            yield f"{where}: is no key of references.bib"
+            yield f"{where}: is not a key of references.bib"
         places = [place_of(place) for place in row["where"].split(";") if place]
         yield from around.wrong(where, places)
         sections = [place for place in places if place.kind == "heading"]
         if bool(row["words"]) != bool(sections):
-            yield f"{where}, {row['at']}: words are those of a section that it names, and only then"
+            yield f"{where}, {row['at']}: give words if, and only if, where names a section"
         for place in sections:
             chapter = around.book.get(place.number)
             if chapter and row["words"] not in chapter.sections.get(place.what, ""):
@@ -164,7 +164,7 @@ def hold_the_bibliography(around: Around) -> Iterator[str]:
     yield from (f"references.bib: nothing cites {key}" for key in sorted({*works} - cited))
     keys = re.findall(r"(?m)^@\w+\{([^,\s]+),", around.typed("references.bib"))
     if keys != sorted(set(keys)):
-        yield "references.bib: entries are sorted, each once"
+        yield "references.bib: entries must be sorted, and each given once"
 
 
 def match_the_locks(around: Around) -> Iterator[str]:

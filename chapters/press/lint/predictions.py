@@ -46,15 +46,15 @@ def find_wrong_questions(
                 yield f"{begins} {fault}"
             for one in row.claims:
                 if one in asked:
-                    yield f"{begins} asks for {one}, and so does {asked[one]}; once is enough"
+                    yield f"{begins} asks about {one}, and so does {asked[one]}; once is enough"
                 asked[one] = begins
                 if one in claims and one not in made:
-                    yield f"{begins} asks for {one}, which this chapter does not make"
+                    yield f"{begins} asks about {one}, which this chapter does not make"
                 elif made.get(one, index) < index:
-                    yield f"{begins} stands below the card of {one}; ask before you answer"
+                    yield f"{begins} comes after the card of {one}; ask before you answer"
             last = made.get(row.claims[0], index) if row.claims else index
             if any(is_heading(between) for between in cells[index + 1 : last]):
-                yield f"{begins} stands in another section than the card of {row.claims[0]}"
+                yield f"{begins} is not in the section of the card of {row.claims[0]}"
     if count > MOST:
         yield f"asks {count} questions; {MOST} at most"
 
@@ -67,9 +67,9 @@ def is_heading(cell: Cell) -> bool:
 def judge_row(row: Question, claims: Claims) -> Iterator[str]:
     """Yield what is wrong with one row."""
     if not row.asked.rstrip("*) ").endswith(("?", ".")) or "?" not in row.asked:
-        yield "does not ask; it ends in a question mark"
+        yield "must contain a question mark, and end in one or in a full stop"
     if not row.ours:
-        yield f"lacks what we predict, in a fold; a row is {FORM}"
+        yield f"lacks our prediction in a fold; a row is {FORM}"
     if not row.claims:
         yield f"names no claim; a row is {FORM}"
     for name in row.claims:
@@ -82,7 +82,7 @@ def judge_row(row: Question, claims: Claims) -> Iterator[str]:
     if row.claims and (claim := claims.get(row.claims[0])):
         low, high = rebuild_estimate(claim).compute_interval()
         if row.find_choice(low) != row.find_choice(high):
-            yield f"has a cut between {low:.3g} and {high:.3g}, where we cannot tell which is right"
+            yield f"has a cut inside the interval from {low:.3g} to {high:.3g}; move it"
 
 
 def find_told_ids(cells: Sequence[Cell], made: Mapping[str, int]) -> Iterator[str]:

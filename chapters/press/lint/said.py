@@ -66,7 +66,7 @@ def _wrong(sentence: str, near: list[str], claims: Claims) -> str:
     verdicts = [claims[name]["verdict"] for name in about]
     if match := PREDICTIONS.search(sentence):
         holding = verdicts.count("holds")
-        return "" if holding >= COUNTS[match[1].lower()] else f"{holding} hold of {about}"
+        return "" if holding >= COUNTS[match[1].lower()] else f"only {holding} hold of {about}"
     if (
         not about
         or OPEN.search(sentence)

@@ -56,8 +56,8 @@ def _judge_bullet(bullet: str, claims: Claims) -> Iterator[str]:
         if one["verdict"] in STATED and missing and not LIMIT.search(words):
             yield (
                 f"the summary's bullet “{begins} …” states {name} without a limit, and its card "
-                f"names no {', no '.join(missing)}; try it (claim(…, tried=…)), or say the limit"
+                f"names no {', no '.join(missing)}; check it (claim(…, tried=…)), or state a limit"
             )
     decided = not findings or any(one["verdict"] in STATED for one in found.values())
     if not decided and not UNDECIDED.search(words):
-        yield f"the summary's bullet “{begins} …” states what no card decided"
+        yield f"the summary's bullet “{begins} …” states a result that no card decides"

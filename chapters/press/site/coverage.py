@@ -46,15 +46,15 @@ def find_uncovered(root: Path, book: Mapping[str, Outline]) -> Iterator[str]:
     """Yield the errors of the table: missing rows, and rows without claims or a reason."""
     rows = read_rows(root, "coverage.csv")
     if rows and [row["row"] for row in rows] != [str(n) for n in range(1, ROWS + 1)]:
-        yield f"has the rows {', '.join(row['row'] for row in rows)}; 1 to {ROWS}, in order"
+        yield f"has the rows {', '.join(row['row'] for row in rows)}; must be 1 to {ROWS}, in order"
     for row in rows:
         claims = row["claims"].split()
         if row["state"] not in (WORKS, OUT_OF_RANGE):
-            yield f"row {row['row']} is {row['state']!r}; it {WORKS}, or it is {OUT_OF_RANGE}"
+            yield f"row {row['row']} must be {WORKS} or {OUT_OF_RANGE}, got {row['state']!r}"
         if row["state"] == WORKS and not claims:
-            yield f"row {row['row']} works, and names no claim"
+            yield f"row {row['row']} works, but names no claim"
         if row["state"] == OUT_OF_RANGE and not row["note"]:
-            yield f"row {row['row']} is out of range, and says not why"
+            yield f"row {row['row']} is out of range, but its note gives no reason"
         for name in claims:
             chapter = book.get(name.partition("-")[0])
             if chapter is None or name not in chapter.claims:

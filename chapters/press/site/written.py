@@ -154,7 +154,7 @@ def recipes_table() -> str:
 def symptoms_table() -> str:
     """Format SYMPTOMS as a Markdown table: symptom, diagnostic probe, cause and remedy."""
     rows = [
-        (s.see, f"`{s.probe}`: {s.number} above {s.limit:g}", s.cause, s.fix, f"[[{s.chapter}]]")
+        (s.see, f"`{s.probe}`: {s.number} > {s.limit:g}", s.cause, s.fix, f"[[{s.chapter}]]")
         for s in SYMPTOMS
     ]
     return format_table(("you see", "probe", "cause", "fix", "chapter"), rows)

@@ -37,7 +37,7 @@ class Data:
         return Data(inputs, [top.clone() for top in self.tops])
 
     def equals(self, other: "Data") -> bool:
-        """Return whether the data is unchanged."""
+        """Return whether all tensors equal those of `other`."""
         mine, theirs = [*self.inputs.values(), *self.tops], [*other.inputs.values(), *other.tops]
         return all(map(torch.equal, mine, theirs))
 

@@ -17,7 +17,7 @@ READ = (
 
 
 class Device:
-    """A CUDA device; `dry`: the CPU, where replays are calls, timed once, and the cache is tiny.
+    """A CUDA device or, if `dry`, the CPU: there replays are timed once, and the cache is tiny.
 
     Raises:
         ValueError: torch finds no GPU.
@@ -82,11 +82,11 @@ class Device:
             torch.cuda.reset_peak_memory_stats()
 
     def read_peak(self) -> int | None:
-        """Return torch's peak memory since then; None if it is not measured."""
+        """Return torch's peak memory since `start_peak`; None if it is not measured."""
         return None if self.dry else torch.cuda.max_memory_allocated()
 
     def synchronize(self) -> None:
-        """Wait for the device; this raises if the device has been lost."""
+        """Wait for the device; raise an error if it has been lost."""
         if not self.dry:
             torch.cuda.synchronize()
 

@@ -98,7 +98,7 @@ def measure_size(case: Case, calls: dict[str, Call | str], device: Device) -> di
 
 
 def recover(device: Device, name: str) -> None:
-    """Free a provider's memory; DeviceLost if the device no longer responds."""
+    """Free a provider's memory; raise DeviceLost if the device no longer responds."""
     try:
         device.synchronize()
     except Exception as lost:
@@ -192,7 +192,7 @@ def check_replay(track: Track, case: Case, pristine: Data, exact: dict) -> str:
 
 
 def time_tracks(tracks: list[Track], device: Device, seed: str) -> list[dict[str, Any]]:
-    """Time all tracks in rounds, each in a new random order: none is always first, on a cool GPU.
+    """Time all tracks in rounds of random order, so that none is always first, on a cool GPU.
 
     Returns, for each, microseconds per call (median, 20th and 80th percentile, and each round's
     median), the host's too, and GB/s. The host's time is `timeit`'s: `do_bench` times the device,
@@ -236,5 +236,5 @@ def describe_entry(key: str, entry: dict[str, Any]) -> str:
 
 
 def shorten(value: float) -> float:
-    """Round to five significant digits."""
+    """Round a number to five significant digits."""
     return float(f"{value:.5g}")

@@ -33,7 +33,7 @@ class Operation:
 
     @property
     def in_place(self) -> bool:
-        """Return whether it overwrites its argument: then it has no gradient."""
+        """Return whether the operation overwrites its argument, and so has no gradient."""
         return not self.moved[1]
 
     def draw(self, case: Case, device: torch.device) -> dict[str, Tensor]:

@@ -47,7 +47,7 @@ class Case:
 
 
 def list_cases(kernel: str) -> Iterator[Case]:
-    """List all sizes of one kernel; `large` is the fewest rows that make 64 MiB in bf16."""
+    """List all sizes of one kernel; `large` marks the fewest rows that make 64 MiB in bf16."""
     for dtype in DTYPES if not kernel.startswith("unit_rows_") else ("bf16", "fp32"):
         if kernel == "qk_norm_rope":
             for q, k, n in HEADS:
@@ -88,7 +88,7 @@ def choose_cases(cases: list[Any], expression: str) -> list[Any]:
     """Choose the cases whose names in the file begin with a match of this expression.
 
     Raises:
-        ValueError: none does, or the expression is not a regular one.
+        ValueError: no name matches, or `expression` is not a valid regular expression.
     """
     try:
         chosen = [case for case in cases if re.match(expression, case.key)]
@@ -98,7 +98,7 @@ def choose_cases(cases: list[Any], expression: str) -> list[Any]:
         ) from error
     if not chosen:
         raise ValueError(
-            f"--cases must match how the name of a case begins, but {expression!r} matches none; "
+            f"--cases must match the beginning of a case name, but {expression!r} matches none; "
             f"the first is {cases[0].key!r}"
         )
     return chosen

@@ -1,6 +1,6 @@
 """Whole training steps: the time that a norm saves in use.
 
-    make bench-kernels BENCH=--steps      forward, backward and AdamW, of transformers' and labkit's
+    make bench-kernels BENCH=--steps      forward, backward, AdamW: models of transformers, labkit
 
 At one size all providers train the same model: it is copied with different norms, but all other
 parameters and the optimizer's state are the same tensors, so that the memory is that of one model.

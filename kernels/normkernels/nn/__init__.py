@@ -73,7 +73,7 @@ class RMSNorm(nn.Module):
             known[key] = find_order(self, hidden_states)
         order = known[key]
         if order is None:
-            return _run_own(self, hidden_states, "it rounds in no order that normkernels has")
+            return _run_own(self, hidden_states, "no kernel of normkernels has its rounding order")
         return getattr(normkernels, order)(hidden_states, weight, read_eps(self))
 
 

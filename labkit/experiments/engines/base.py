@@ -27,7 +27,7 @@ ENGINES = ("processes", "ray", "serial")
 SENTENCES = (ValueError, TimeoutError, MemoryError)
 TRACE = "(labkit.experiments.execute_run(run) shows where it was raised)"
 FULL = "the disk is full; free some space, and run the same command again: finished runs are stored"
-CLOSED = "runs are stored in the clone, which may not be written; work in a clone that is yours"
+CLOSED = "runs are stored in the clone, which is not writable; work in a clone that you may change"
 HOPELESS = {
     errno.ENOSPC: FULL,
     errno.EDQUOT: FULL,
@@ -222,7 +222,7 @@ def make_engine(
 
 
 def check_engine(name: str | None = None, address: str | None = None) -> str:
-    """Return the name of the engine; ValueError if it is unknown, or takes no address."""
+    """Return the name of the engine; raise ValueError if it is unknown or cannot use `address`."""
     name = name or os.environ.get("LABKIT_ENGINE") or "processes"
     if name not in ENGINES:
         raise ValueError(explain_unknown("engine", name, ENGINES))

@@ -120,7 +120,7 @@ class OnRay(Engine):
 
 
 def train_on_node(wanted: str, share: float | None, *given: Any) -> Trained:
-    """Train a task on a node of the cluster; Lost if its versions of labkit or torch differ."""
+    """Train a task on a node; raise Lost if its versions of labkit or torch differ."""
     if wanted != OURS:
         raise Lost(
             f"every node must run {wanted}, but {socket.gethostname()} has {OURS}; install the "
@@ -151,7 +151,7 @@ def list_packages() -> list[str]:
 
 
 def count_fitting_tasks(nodes: list[dict[str, float]], needs: dict[str, float]) -> int:
-    """Return the number of tasks that fit on the nodes at once; RuntimeError if none does."""
+    """Return the number of tasks that fit on the nodes at once; raise RuntimeError if none does."""
     count = sum(
         min(math.floor(node.get(kind, 0) / amount + 1e-9) for kind, amount in needs.items())
         for node in nodes

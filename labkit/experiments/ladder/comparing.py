@@ -52,7 +52,7 @@ def is_strict_report(found: Results, arm: str, rung: str) -> bool:
 
 
 def measure_scatter(found: Results, rung: str) -> Scatter:
-    """Return the standard deviation of a run on a rung, pooled over all arms there (or these).
+    """Return the standard deviation of a run on a rung, pooled over all arms there, or over these.
 
     Raises:
         ValueError: none of these arms has been evaluated.
@@ -222,7 +222,7 @@ def list_lacking(found: Results, rung: str, arm: str, over: str = "pre") -> list
 
 
 def table(found: Results) -> list[dict[str, Any]]:
-    """Return one row per arm, in the order of test losses on the smallest rung.
+    """Return one row per arm, in the order of test losses on the first rung.
 
     A size has columns if two of the arms were evaluated on it, a variant only those of test loss
     and improvement; empty columns are left out. `improvement` is the test loss of `pre` minus the

@@ -37,7 +37,7 @@ class Comparison(Mapping[str, Difference], Claimable):
         return replace(self, rungs={name: of for name, of in self.rungs.items() if name in rungs})
 
     def pair_strict(self) -> "Comparison":
-        """Judge seed by seed where both methods have reported strictly: they share seeds there."""
+        """Pair by seed where both methods have a full evaluation: they share seeds there."""
         return replace(
             self,
             rungs={

@@ -1,8 +1,9 @@
 """The runs of one method on one rung: for tuning, and for evaluation.
 
-There are two evaluations. *First look* (preliminary): one seed chooses the rate from a grid, and
-five other seeds evaluate it. *Strict* (full): three seeds choose the vertex of a parabola, and
-other seeds evaluate it, as many as the rung requires; once complete, it replaces the first look.
+There are two evaluations. *First look* (preliminary): the rate is chosen from a grid with one seed
+and evaluated with five others. *Strict* (full): the rate is the vertex of a parabola through the
+losses of three seeds, and is evaluated with as many others as the rung requires; once complete, it
+replaces the first look.
 Newer variants and larger rungs have only the strict evaluation.
 """
 
@@ -78,7 +79,7 @@ class MethodRuns:
         return coarse + self._list_runs(beside, [TUNING_SEED])
 
     def _list_beside(self, middle: int) -> list[Run]:
-        """List runs at a rate and its neighbours, and further ones while the best is at an end."""
+        """List runs at a rate and its neighbours, and more while the best rate is at the end."""
         low, high = middle - QUARTER, middle + QUARTER
         while True:
             places = range(max(low, LOWEST), min(high, HIGHEST) + 1, QUARTER)

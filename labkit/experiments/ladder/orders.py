@@ -32,7 +32,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often two rungs order pairs of arms in the same way."""
+    """Counts of the pairs of arms that two rungs order in the same way, and of the others."""
 
     one: str
     other: str
@@ -93,8 +93,8 @@ def list_told_apart(pairs: Mapping[Pair, Difference]) -> list[Pair]:
 def count_told_apart(found: Results, rung: str, arms: list[str]) -> dict[str, int]:
     """Count the significantly different pairs by each of four tests.
 
-    The board's test has one standard deviation for all arms and the uncertainty from tuning; the
-    second leaves this uncertainty out; Welch's test has a standard deviation for each arm. The
+    The leaderboard's test has one standard deviation for all arms and the uncertainty from tuning;
+    the second leaves this uncertainty out; Welch's test has a standard deviation for each arm. The
     paired test compares each pair by seed, on the five seeds of the first look, and is left out
     unless all arms have them.
     """

@@ -1,7 +1,8 @@
 """The order in which the ladder trains: the most valuable runs first, in steps of a few arms.
 
-A step is complete when its arms have strict evaluations or, for the step `room`, three seeds at
-every coarse rate. `list_next_runs` yields the missing runs of the first steps.
+A step is complete when its arms have strict evaluations or, for the step `first`, a first look or,
+for the step `room`, three seeds at every coarse rate. `list_next_runs` yields the missing runs of
+the first steps.
 """
 
 from collections.abc import Iterator, Sequence

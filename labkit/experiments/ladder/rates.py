@@ -15,13 +15,13 @@ A seed does not learn at a rate if it diverges, or if its loss is a nat or more 
 rate's mean: that is the loss of the unigram baseline, which reveals nothing about the curvature.
 
     left             sqrt(mean of e²)                   e = f(chosen) − min f
-    in a difference  sqrt(mean of (e₁ − e₂)²)           of two arms whose runs scatter apart
+    in a difference  sqrt(mean of (e₁ − e₂)²)           of two arms with independent runs
 
 f is the parabola. The mean is over the scatter of a seed in every tuning run near the best rate,
 after which the best of these rates and the parabola's minimum are chosen again. (The window of
 rates and the answer to the test for a cliff are kept.) It is a sum over a grid of normal deviates,
-without a random number; 10⁶ random draws agree within a few per cent. What both arms lose alike
-cancels in a difference. It stands in every interval of one, like a standard error.
+without a random number; 10⁶ random draws agree within a few per cent. A loss that both arms share
+cancels in a difference, whose interval includes this uncertainty like a standard error.
 """
 
 import math
@@ -224,7 +224,7 @@ def _measure_left(rows: tuple[tuple[float, ...], ...], sd: float, by_vertex: boo
 
 @cache
 def _build_grid(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Build a grid of standard normal deviates, a point a row, and the weight of each point."""
+    """Build a grid of standard normal deviates, one point per row, and the weight of each point."""
     axes = [REACH * ((2 * np.arange(points) + 1) / points - 1) for points in shape]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(shape))
     weights = np.exp(-(grid**2).sum(1) / 2)

@@ -111,7 +111,7 @@ def read_losses(found: Results, rung: str) -> dict[str, list[float]]:
 
 
 def pool_rung(found: Results, rung: str) -> Scatter | None:
-    """Pool the standard deviation over a rung's arms; an arm with a diverged run stands alone."""
+    """Pool the standard deviation over a rung's arms; one with a diverged run keeps its own."""
     lost = {
         labels["arm"]
         for labels, record in found

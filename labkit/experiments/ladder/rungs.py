@@ -1,8 +1,8 @@
 """Methods and sizes of the ladder: arms, rungs, and directions (a size with one change).
 
 A rung is a model size with its data and number of steps. A direction is a variant of a size with
-one change: of S twelve blocks (D) or 24 (D24), weight decay (W), or program code as its text (C),
-of M weight decay (MW). It has the same number of batches as the size.
+one change: twelve blocks (D), 24 blocks (D24), weight decay (W) or program code as text (C) in S,
+weight decay (MW) in M. It has the same number of batches as the size.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -61,7 +61,7 @@ CLIMBED = (*SIZES, *DIRECTIONS)
 
 @dataclass(frozen=True)
 class Arm:
-    """Changes that define one arm: fields of the model, and its warm-up as a part of the steps."""
+    """Changes that define one arm: fields of the model, and warm-up as a fraction of the steps."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
     warmup: float = 0.1
@@ -135,7 +135,7 @@ ARMS: dict[str, Arm] = {**CHAPTERED, **SHELVED}
 
 
 def find_size(rung: str) -> str:
-    """Return the size that a direction changes; of a size, itself."""
+    """Return the size that a direction changes; for a size, return the size itself."""
     return RUNGS[rung].of if rung in DIRECTIONS else rung
 
 

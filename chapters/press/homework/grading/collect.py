@@ -116,8 +116,8 @@ def _assign_files(
         elif student := find_owner(each.parts, students, homework):
             found.setdefault(student, []).append(each)
         else:
-            known = "no student of the roster" if students.ids else "no student's id"
-            refused.append(Refused(each.label, f"its path holds {known}"))
+            known = "no student on the roster" if students.ids else "no student ID"
+            refused.append(Refused(each.label, f"its path names {known}"))
     for student, mine in found.items():
         # Where one file is named as the homework, the others are not meant.
         named = [each for each in mine if homework.lower() in each.parts[-1].lower()]

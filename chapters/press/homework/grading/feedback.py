@@ -23,9 +23,9 @@ from press.homework.verdicts import NOT_BEGUN
 
 # What Markdown obeys; an underscore inside a word, as in grad_x, is a letter to it.
 SPECIAL = re.compile(r"([\\`*\[\]<>&|#~!]|(?<![^\W_])_|_(?![^\W_]))")
-NOT_YET = "This question is not graded yet: its test must be mended first. You lose no points."
-TO_MARK = "A person marks this question, and has not yet."
-UNTOUCHED = "You have not begun this question: the line that you are to replace still stands."
+NOT_YET = "This question is not graded yet: its test must be fixed first. You lose no points."
+TO_MARK = "This question is marked by hand, and has not been marked yet."
+UNTOUCHED = "You have not begun this question: the line that you must replace is still there."
 FINE = "Everything asked for is right."
 
 STYLE = """

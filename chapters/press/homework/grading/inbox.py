@@ -86,11 +86,11 @@ def _list_folder(folder: Path, parts: tuple[str, ...]) -> Iterator[Found | Refus
         if path.name in SYSTEM or path.name.startswith("."):
             continue
         if path.is_symlink():
-            yield Refused(show_path(here), "it is a link, and a link may show another's file")
+            yield Refused(show_path(here), "it is a link, which could show another student's file")
         elif path.is_dir():
             yield from _list_folder(path, here)
         elif not path.is_file():
-            yield Refused(show_path(here), "it is no plain file")
+            yield Refused(show_path(here), "it is not a regular file")
         elif path.suffix.lower() == ".zip":
             if path.stat().st_size > MOST_INNER_ZIP:
                 yield Refused(show_path(here), _say_too_big(MOST_INNER_ZIP))
@@ -136,7 +136,7 @@ def _read_member(
     elif any(part in SYSTEM or part.startswith(".") for part in path.parts):
         return
     elif stat.S_ISLNK(member.external_attr >> 16):
-        yield Refused(show_path(here), "it is a link, and a link may show another's file")
+        yield Refused(show_path(here), "it is a link, which could show another student's file")
     elif ending not in (*ENDINGS, ".zip"):
         yield Refused(show_path(here), f"its name does not end in {' or '.join(ENDINGS)}")
     elif ending == ".zip" and depth < 1:

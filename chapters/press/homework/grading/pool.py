@@ -59,7 +59,7 @@ def _read_answer(future: Future, seconds: float) -> tuple[Answered | None, str]:
     try:
         answer = json.loads(future.result())
     except TimeoutError:
-        return None, f"its examiner did not end in {seconds:g} s"
+        return None, f"its examiner did not end within {seconds:g} s"
     except ProcessExpired:
         return None, "its examiner ended with an error or was killed"
     except BrokenProcessPool as error:
