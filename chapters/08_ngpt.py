@@ -440,7 +440,7 @@ The models belong to the *ladder*, the experiment grid that the book's chapters 
 <details><summary>How we tuned and evaluated</summary>
 
 The models are trained on 20 characters of text per parameter, in 3,200 steps at size S and 6,000 at size M. The curves of early training come from five runs per model at size S, at learning rates from an earlier, smaller search.
-Two comparisons are *preliminary evaluations*, with fewer seeds than preregistered: nGPT against QK-Norm, and the published initial values against ours.
+The comparison of nGPT and QK-Norm is a *preliminary evaluation*, with fewer seeds than preregistered.
 
 </details>
 
@@ -615,7 +615,7 @@ ladder.improvement(climbed, "ngpt", starts).claim(
 
 # %% [markdown]
 r"""
-At size M the difference between nGPT and either GPT is smaller than at size S. But two sizes do not make a trend. At size S, in a preliminary evaluation, nGPT has a higher loss with the published initial values than with ours. Those values differ from ours in the share and in $s_z$, and
+At size M the difference between nGPT and either GPT is smaller than at size S. But two sizes do not make a trend. At size S, nGPT has a higher loss with the published initial values than with ours. Those values differ from ours in the share and in $s_z$, and
 we did not separate their effects.
 
 <details><summary>How sure is that?</summary>

@@ -10,25 +10,25 @@
 r"""
 # Skips before norms
 
-**Question.** In 2015 more layers made a network worse, even on its own training data. Highway and residual networks solved this problem.
+**Question.** In 2015 researchers reported that adding layers made a network worse, even on its own training data. Highway and residual networks solved this problem.
 Can depth hurt a network that could copy a shallower one, which shortcuts remove the damage, and how much of this remedy requires a norm?
 
 **In short.**
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
-| can a network represent anything? | it can approximate any continuous function on a closed, bounded set as closely as you like | [By hand](A_skips.ipynb#a-network-built-by-hand) |
+| can a network represent anything? | if wide enough, it can approximate any continuous function on a closed, bounded set as closely as you like | [By hand](A_skips.ipynb#a-network-built-by-hand) |
 | the spectral norm of a layer | it bounds a signal's growth; with random layers the growth stays far below the bound | [The largest stretch](A_skips.ipynb#the-largest-stretch-is-a-bound) |
-| vanishing gradients | through sigmoids the gradient vanishes, and so do the differences between inputs, though outputs keep their size; in the networks of 56 layers below, gradients do not vanish at the first step | [Sigmoids](A_skips.ipynb#gradients-that-vanish-sigmoids) |
+| vanishing gradients | through many sigmoid layers the gradient vanishes, and so do the differences between the outputs for different inputs, though the outputs keep their size; in the plain networks of 56 layers below, gradients do not vanish at the first step | [Sigmoids](A_skips.ipynb#gradients-that-vanish-sigmoids) |
 | degradation | without skips 56 layers fit their training data worse than 20, with BatchNorm and without, even after four times the steps; with BatchNorm, identity skips remove most of the difference | [Deeper, and worse](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) |
 | must there be a norm? | no: skips with small branches remove the difference as well | [the same section](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) |
-| highways | 56 layers train without norms if the gates start at $b = -6$; if they start at $b = -2$, the loss is higher than without gates | [Highways](A_skips.ipynb#highways) |
+| highways | 56 layers train without norms if the gates' bias starts at $b = -6$; if it starts at $b = -2$, the loss is higher than without gates | [Highways](A_skips.ipynb#highways) |
 | ResNet v1 or v2 | both train; v2 reaches the lower loss here | [ResNet v1 and v2](A_skips.ipynb#resnet-v1-and-v2) |
 | other shortcuts | with gates on shortcut and branch the loss is lower than with the identity, and with a gate on the shortcut alone it is higher; networks with halved, dropped or projected shortcuts hardly start to learn | [Shortcuts](A_skips.ipynb#what-may-stand-on-the-shortcut) |
-| 96 blocks without a norm | with Xavier's rule the first gradients overflow; with small branches they train for 200 steps at a learning rate of 0.001 | [Ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm) |
-| the largest learning rate that works | for perceptrons on digits without norms, it falls with depth, faster than the $1/\sqrt L$ of one text; with norms and skips we detect no trend | [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth) |
-| singularities, rank | skips move the singular places away from small weights; small branches keep a third of the rank | [Redundant units (singularities)](A_skips.ipynb#redundant-units-singularities) |
-| early readout (logit lens) | on digits few answers change late, and most of those become correct; in text, answers change up to the last block | [Early readout (logit lens)](A_skips.ipynb#early-readout-logit-lens) |
+| 96 blocks without a norm | with Xavier's rule the first gradients overflow; with small branches the model trains for 200 steps at a learning rate of 0.001 | [Ninety-six blocks](A_skips.ipynb#ninety-six-blocks-without-a-norm) |
+| the largest learning rate that works | for perceptrons on digits without norms, it falls with depth, and under SGD it falls faster than $1/\sqrt L$; with norms and skips we detect no trend | [The largest rate, by depth](A_skips.ipynb#the-largest-rate-by-depth) |
+| singularities, rank | skips move the singular places away from small weights; a product of 96 small branches with skips keeps about a third of the directions | [Redundant units (singularities)](A_skips.ipynb#redundant-units-singularities) |
+| early readout (logit lens) | on digits few answers change after a quarter of the depth, and most of those become correct; in text, answers change up to the last block | [Early readout (logit lens)](A_skips.ipynb#early-readout-logit-lens) |
 | skips and masks | later tokens do not leak; but if a mask hides a token from itself, the skip reveals it | [Does a skip leak?](A_skips.ipynb#does-a-skip-leak-what-the-mask-hides) |
 
 A *layer* is one hidden matrix. A *residual step* has two layers and a skip around both, so 56 layers are 28 steps. Losses are in nats. [What a claim is](claims.md) explains *preregistered* and the other words on the cards.
@@ -143,7 +143,7 @@ Nothing here says that *training* would find these weights.
 ## The largest stretch is a bound
 
 Part 7 of *Transformer Anatomy* says that a signal grows by the **spectral norm** $\lVert W\rVert$, the largest factor by which $W$ stretches any vector: $1.01$ at each of 96 layers gives
-$1.01^{96} \approx 2.6$. But this is only a bound:
+$1.01^{96} \approx 2.6$. But this factor is only a bound:
 
 $$\lVert W_{96}\cdots W_1 x\rVert \le \lVert W_{96}\rVert\cdots\lVert W_1\rVert\,\lVert x\rVert .$$
 
@@ -208,7 +208,7 @@ The gain of a matrix, the root mean square of the stretch over all directions, p
 
 ## Gradients that vanish: sigmoids
 
-*Exploring the Transformer* counts vanishing gradients among the problems of depth. In linear layers the size of the signal vanishes with the gradient, because both pass through the same matrices ([chapter 00](00_why_normalize.ipynb#the-idea-one-factor-ninety-six-times)). Sigmoids shrink the gradient, because their slope is at most ¼, but the signal keeps its size, because outputs lie around ½. What vanishes with the gradient are the differences between the outputs for different inputs:
+*Exploring the Transformer* counts vanishing gradients among the problems of depth. In linear layers the signal vanishes together with the gradient, because both pass through the same matrices ([chapter 00](00_why_normalize.ipynb#the-idea-one-factor-ninety-six-times)). Sigmoids shrink the gradient, because their slope is at most ¼, but the signal keeps its size, because outputs lie around ½. What vanishes with the gradient are the differences between the outputs for different inputs:
 """
 
 
@@ -252,7 +252,7 @@ computed([np.log10(ratio) if rms > 0.1 else 0.0 for ratio, rms, _ in faded]).cla
 r"""
 ## Deeper, and worse on its own training data
 
-[He et al. (2016a)](https://arxiv.org/abs/1512.03385) trained 20 and 56 plain layers on CIFAR-10, with BatchNorm, and the network with 56 had the higher *training* error. So the cause is neither overfitting nor a lack of
+[He et al. (2016a)](https://arxiv.org/abs/1512.03385) trained *plain* networks (networks without skips) of 20 and 56 layers on CIFAR-10, with BatchNorm. The network with 56 layers had the higher *training* error. So the cause is neither overfitting nor a lack of
 capacity: if 36 layers have $W = I$, the deep network *is* the shallow one, because $\mathrm{relu}(Ix) = x$ for the output $x$ of a ReLU. With BatchNorm a copying layer also needs a gain and a bias that undo the norm, exactly in evaluation and nearly so in training, where the statistics differ from batch to batch. *Exploring the Transformer* reports that a network with such copies was worse. But in the paper the copies are a thought experiment; the network that was worse had started from random weights.
 """
 
@@ -290,7 +290,7 @@ exact(moved["none"]).claim(
 # %% [markdown]
 r"""
 Does training fail in our networks, too? We train perceptrons, initialized by [He's rule](00_why_normalize.ipynb#first-repair-draw-the-weights-with-care), on handwritten digits with SGD and momentum for 400 steps. *Skips, small branches* has no norm; the last matrix of each of its $S$ steps is initialized at $\frac1{\sqrt S}$ of its usual size. We tune
-each design's learning rate on validation digits. We tuned the ResNets' rates once more after seeing results, so the cards about these runs are marked *not preregistered*.
+the learning rate of each design and depth on validation digits. We tuned the ResNets' rates once more after seeing results, so the cards about these runs are marked *not preregistered*.
 """
 
 # %%
@@ -444,11 +444,11 @@ cost["ResNet v1"].claim(
 
 # %% [markdown]
 r"""
-Without skips, depth raises the training loss a lot, with BatchNorm and without. With identity skips and BatchNorm it raises the loss only a little, whereas in the paper deeper ResNets fit *better* ([He et al., 2016a](https://arxiv.org/abs/1512.03385), Figure 6). (We first preregistered the third card's sentence as "no worse", and reworded it when our runs showed a small rise.) The networks in the fourth card differ only in the skip.
+Without skips, depth raises the training loss a lot, with BatchNorm and without. With identity skips and BatchNorm it raises the loss only a little, whereas in the paper deeper ResNets fit *better* ([He et al., 2016a](https://arxiv.org/abs/1512.03385), Figure 6). (We first preregistered the third card's sentence as "no worse", and reworded it when our runs showed a small rise.) The two designs that the fourth card compares differ only in the skip.
 
-No norm is needed: with small branches, skips remove the rise as well. If the branches are not small and the weights follow He's rule, the signal explodes in networks with skips ([chapter 00](00_why_normalize.ipynb#forty-eight-layers-five-ways)).
+No norm is needed: with small branches, skips remove the rise as well. If the branches are not small and the weights follow He's rule, the signal explodes in networks with skips and without norms ([chapter 00](00_why_normalize.ipynb#forty-eight-layers-five-ways)).
 
-According to *Exploring the Transformer*, the paper concludes that networks do not easily learn the identity. The paper offers this as a guess. Weights with a lower loss exist, but in 400 steps gradient descent does not reach them. Is it stuck, or does it only learn late? We train for four times as many steps. For the deep plain networks we tune the rate again, by the *training* loss; all other networks keep the rates of 400 steps. A better rate for the shallow plain networks could only widen the gap. The gaps depend on how the rate is chosen (printed below), and their intervals do not include this uncertainty.
+According to *Exploring the Transformer*, the paper concludes that networks do not easily learn the identity. The paper offers this as a guess. Weights with a lower loss exist, but in 400 steps gradient descent does not reach them. Does the deep network never learn, or does it only learn late? We train for four times as many steps. For the deep plain networks we tune the rate again, by the *training* loss; all other networks keep the rates that were tuned for 400 steps. A better rate for the shallow plain networks could only widen the gap. The gaps depend on how the rate is chosen (printed below), and their intervals do not include this uncertainty.
 """
 
 # %%
@@ -484,7 +484,7 @@ earlier = lab.run(Experiment(long, {"arm": by_validation, "seed": five})).by("ar
 for name in retuned:
     shallow, deep = (patient[f"{name}, {depth} layers"].measure(fit) for depth in (low, high))
     print(
-        f"{name}: at 0.001, the best rate by one seed's loss on validation digits, the loss of {high} layers is "
+        f"{name}: at 0.001, the learning rate that one seed's validation loss chooses, the loss of {high} layers is "
         f"{(earlier[name].measure(fit) - shallow).mean:.2f} nats higher than that of {low}; "
         f"at {longer[f'{name}, {high} layers']['train.lr']:g}, {(deep - shallow).mean:.2f} nats higher"
     )
@@ -579,15 +579,15 @@ for name in retuned:
 
 # %% [markdown]
 r"""
-With BatchNorm the deep network hardly learns at any rate that we tried; without norms it learns late. Vanishing gradients at the first step are not the cause: without norms the gradients of the first and the last hidden matrix are of similar size, and with BatchNorm gradients *grow* on their way down (printed above; [chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)). We did not measure later steps. [He et al. (2016a)](https://arxiv.org/abs/1512.03385) did so for their plain networks with BatchNorm, found healthy gradients, and call vanishing gradients unlikely. With more steps, depth raises ResNet v1's training loss less, but still does so at the rates of 400 steps.
+With BatchNorm the deep network hardly learns at any rate that we tried; without norms it learns late. Vanishing gradients at the first step are not the cause: without norms the gradients of the first and the last hidden matrix are of similar size, and with BatchNorm gradients *grow* on their way down (printed above; [chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)). We did not measure later steps. [He et al. (2016a)](https://arxiv.org/abs/1512.03385) examined the gradients in their plain networks with BatchNorm, found healthy norms, and consider vanishing gradients an unlikely cause. With four times the steps, at the rates tuned for 400 steps, depth still raises ResNet v1's training loss, but by less.
 
 ## Highways
 
-A **highway** ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) lets each channel choose between a layer's output and its input, by a learned gate $T$:
+A **highway** ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) mixes a layer's output with the layer's input. In each channel a learned gate $T$ sets the proportions:
 
 $$x \leftarrow T(x)\odot f(x) + (1 - T(x))\odot x, \qquad T(x) = \mathrm{sigmoid}(Wx + b).$$
 
-$T = 1$ gives a layer without a skip, and $T = 0$ gives a copy. With $T$ near 0 the gate is *closed*, and the shortcut is open. The bias $b$ starts at $-2$, so if $Wx = 0$ about an eighth of each channel is new. The cards compare a highway with the plain network above. Its layers are not quite "the same", as the cards' sentences say: in the plain network a ReLU follows *every* matrix.
+$T = 1$ gives a layer without a skip, and $T = 0$ gives a copy. With $T$ near 0 the gate is *closed*, and the shortcut is open. The bias $b$ starts at $-2$, so if $Wx = 0$ about an eighth of each channel is new. The cards compare a highway with the plain network above and call their layers "the same". This is not quite true: in the plain network a ReLU follows *every* matrix, and in the highway it follows only the first of the two matrices of a step.
 """
 
 # %%
@@ -602,7 +602,7 @@ $T = 1$ gives a layer without a skip, and $T = 0$ gives a copy. With $T$ near 0 
 
 # %% [markdown]
 r"""
-The direct path through $S$ steps carries $(1 - T)^S$: at first about $0.88^{28} \approx 0.03$ here. The paper's authors tuned the bias together with the learning rate, so the card is no evidence against their result. With $b = -6$ the direct path carries $0.9975^{28} \approx 0.93$:
+The direct path through $S$ steps carries a share $(1 - T)^S$ of the input: at first about $0.88^{28} \approx 0.03$ here. The paper's authors tuned the bias together with the learning rate, so the card is no evidence against their result. With $b = -6$ the direct path carries $0.9975^{28} \approx 0.93$:
 """
 
 # %%
@@ -632,7 +632,7 @@ So in 400 steps a highway's architecture alone is not enough: the gates' initial
 
 $$\text{v1:}\quad x \leftarrow \mathrm{relu}\big(x + N(f(x))\big), \qquad \text{v2:}\quad x \leftarrow x + f\big(\mathrm{relu}(N(x))\big).$$
 
-In v1 there is a ReLU on the stream. In v2 ([He et al., 2016b](https://arxiv.org/abs/1603.05027)) the stream passes through neither norm nor ReLU; both are in the branch ("pre-activation"). On CIFAR-10, v2's advantage grows with depth: the error falls from 6.61 to 6.37 % at 110
+Here $N$ is a norm (BatchNorm in our networks). In v1 there is a ReLU on the stream. In v2 ([He et al., 2016b](https://arxiv.org/abs/1603.05027)) the stream passes through neither norm nor ReLU; both are in the branch ("pre-activation"). On CIFAR-10, v2's advantage grows with depth: the error falls from 6.61 to 6.37 % at 110
 layers, and from 7.61 to 4.92 % at 1,001.
 """
 
@@ -701,7 +701,7 @@ exact(max(apart.values()), tolerance=1e-12).claim(
 
 # %% [markdown]
 r"""
-Now we train 110 layers with each shortcut for 200 steps, at tuned learning rates, with $b = -6$. The second column gives the paper's names and best errors ([He et al., 2016b](https://arxiv.org/abs/1603.05027)). The third column is the gradient of the first matrix divided by that of the last, before the first step, in one draw. Over $S$ halved shortcuts the direct path carries $2^{-S}$, so the gradient should vanish. Instead it grows, as with BatchNorm and no skip ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)).
+Now we train 110 layers with each shortcut for 200 steps, at tuned learning rates. The gates' bias starts at $b = -6$. The second column gives the paper's names and best errors ([He et al., 2016b](https://arxiv.org/abs/1603.05027)). The third column is the norm of the gradient of the first hidden matrix divided by that of the last, before the first step, in one draw. Over $S$ halved shortcuts the direct path carries $2^{-S}$ of the signal, so one might expect the gradient to vanish. Instead it grows on its way down, as with BatchNorm and no skip ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)).
 """
 
 # %%
@@ -785,13 +785,13 @@ combine(min, *behind).claim(
 
 # %% [markdown]
 r"""
-So "the only effective method" does not hold here, in perceptrons of 110 layers: with gates on shortcut *and* branch, the network reaches a lower loss than ResNet v1 after 200 steps, perhaps because such a gate makes branches small at first. With a gate on the shortcut *alone*, whose error in the paper is close to the identity's, the loss is far higher here.
+So "the only effective method" does not hold here, in perceptrons of 110 layers: with gates on shortcut *and* branch, the network reaches a lower loss than ResNet v1 after 200 steps, perhaps because such a gate makes branches small at first. With a gate on the shortcut *alone*, whose error in the paper is close to the identity's, the loss is far higher here than with the identity.
 
 Networks with halved or half-dropped shortcuts do not learn in 200 steps at any rate that we tried, and networks with projected shortcuts hardly learn; we did not find out why. In the paper two of the three train. So our table shows that these networks fail to start learning, but not which shortcut is better. (The best rate for half-dropped shortcuts was the lowest tried, so the third card says "not seen".)
 
 ## Ninety-six blocks without a norm
 
-"A 96-layer transformer trained without any normalization will diverge within the first few hundred steps" and might need a learning rate of $10^{-5}$ or less, says part 7 of *Transformer Anatomy*. This depends on the initialization. In models of width 64 we measure the gradient of the *last* feed-forward matrix before the first update. This gradient is the error from above times the signal from below. The error is bounded, so only the signal can make the gradient explode. *Smaller weights* draws every matrix with the standard deviation $1/\sqrt{2.5\,d}$, as the HybridNorm paper does. In attention and the output head this is about a third less than with Xavier's rule. *Small branches* does the same and divides the matrices that write to the stream by $\sqrt{2L}$, for the two sublayers of each of $L$ blocks, as Megatron-LM does.
+"A 96-layer transformer trained without any normalization will diverge within the first few hundred steps" and might need a learning rate of $10^{-5}$ or less, says part 7 of *Transformer Anatomy*. This depends on the initialization. In models of width 64 we measure the gradient of the *last* feed-forward matrix before the first update. This gradient is the error from above times the signal from below. The error is bounded, so only the signal can make the gradient explode. In the models with *smaller weights*, every matrix is drawn with the standard deviation $1/\sqrt{2.5\,d}$, as in the HybridNorm paper. In attention and the output head this is about a third less than with Xavier's rule. In the models with *small branches*, the matrices that write to the stream are also divided by $\sqrt{2L}$, as in Megatron-LM, because $L$ blocks have $2L$ sublayers.
 """
 
 # %%
@@ -893,7 +893,7 @@ loud, quiet = ([begin_tower(init, s) for s in draws] for init in ("xavier", "meg
 computed(proportion(not whole for _, _, whole in loud), unit="draws").claim(
     "A-xavier-tower-has-no-first-loss",
     "> 0.5",
-    "In a model of 96 blocks without norms, initialized by Xavier's rule, the first loss or one of its gradients overflows.",
+    "In most draws of a model of 96 blocks without norms, initialized by Xavier's rule, the first loss or one of its gradients overflows.",
     found=f"In a model of {sizes.tower_blocks} blocks without norms, initialized by Xavier's rule, the first loss or a first gradient overflows in {{k}} of {{n}} draws. The loss itself overflows in {{lost}} draws.",
     source=anatomy,
     published="96 layers without norms diverge within the first few hundred steps",
@@ -967,7 +967,7 @@ So with small branches 96 blocks learn without norms at the lower rate; at ten t
 
 ## The largest rate, by depth
 
-The same text says that without norms the largest stable learning rate falls as $1/\sqrt L$, and that with norms it is the same at 12 layers and at 96. How should it fall if $S$ branches are made small in one of two ways? The following argument counts orders of magnitude and is not a proof:
+Part 7 of *Transformer Anatomy* also says that without norms the largest stable learning rate falls as $1/\sqrt L$, and that with norms it is the same at 12 layers and at 96. How should it fall if $S$ branches are made small in one of two ways? The following argument counts orders of magnitude and is not a proof:
 
 | each branch has | under SGD the largest rate | under Adam |
 | --- | --- | --- |
@@ -1095,14 +1095,14 @@ fit_power("ResNet v2, SGD").claim(
 
 # %% [markdown]
 r"""
-Without norms the largest rate falls, but not in the same way under both optimizers. Under SGD it falls as the argument predicts, faster than $1/\sqrt L$. Under AdamW the power lies between the argument's $-1$ and the source's $-\frac12$. The card's interval excludes both, but it reaches into the band around $-\frac12$ that the criterion allows, so the card says "not seen". With norms and skips we see no trend, though five seeds do not determine the power precisely. ResNet v2's initialization differs, too, so this does not single out the norm.
+Without norms the largest rate falls, but not in the same way under both optimizers. Under SGD it falls as the argument predicts, faster than $1/\sqrt L$. Under AdamW the power lies between the argument's $-1$ and the source's $-\frac12$. The card's interval excludes both, but it reaches into the band around $-\frac12$ that the criterion allows, so the card says "not seen". With norms and skips we see no trend, though five seeds do not determine the power precisely. ResNet v2's initialization differs, too, so this comparison does not isolate the effect of the norm.
 
 The estimate is coarse: the rates differ by factors of two, and because the three depths are equally spaced on a logarithmic scale, it compares only 4 layers with 64. The results are about learning anything within 80 steps, not about the best rate.
 
 ## Redundant units (singularities)
 
-[Orhan and Pitkow (2018)](https://arxiv.org/abs/1701.09175) name three places in weight space, **singularities**, at which a layer $z = \mathrm{relu}(Jx)$ wastes units: one unit is *eliminated* ($J_a = 0$), two *overlap* ($J_a = J_b$), or several are *linearly dependent*. Then moving the outgoing weights $w$ in $w^\top z$ along some direction
-changes nothing, so nothing is learned along it. With a skip, $z = \mathrm{relu}(Jx) + x$, every unit differs from the others. The paper counts the mirror image of the first case together with it: if the next layer does not read a unit (column $V_a$ of its matrix is 0), that unit's *incoming* weights get no gradient, unless a skip passes one on. We count how many of 16
+[Orhan and Pitkow (2018)](https://arxiv.org/abs/1701.09175) name three kinds of places in weight space, **singularities**, at which a layer $z = \mathrm{relu}(Jx)$ wastes units: one unit is *eliminated* ($J_a = 0$), two *overlap* ($J_a = J_b$), or several are *linearly dependent*. Then moving the outgoing weights $w$ in $w^\top z$ along some direction
+does not change the output, so nothing is learned along this direction. With a skip, $z = \mathrm{relu}(Jx) + x$, every unit differs from the others. The paper treats the mirror image of the first case in the same way: if the next layer does not read a unit (column $V_a$ of its matrix is 0), that unit's *incoming* weights get no gradient, unless a skip passes one on. We count how many of 16
 directions change the output:
 """
 
@@ -1150,9 +1150,9 @@ exact(min(row["with a skip"] for row in [*counted, unread])).claim(
 
 # %% [markdown]
 r"""
-The six dependent units satisfy one relation, from $\mathrm{relu}(a) - \mathrm{relu}(-a) = a$, and lose one direction. The skip removes a singularity only at its old place. With a skip a linear layer is $I + W$, and it loses a direction if $W$ has the eigenvalue $-1$. So the skip has *moved* the singular places away from small weights, where training starts. The paper argues that such places *make* plain networks learn slowly; our count does not show that.
+Because $\mathrm{relu}(a) - \mathrm{relu}(-a) = a$, the outputs of the six dependent units satisfy one linear relation, so the layer loses one direction. The skip removes a singularity only at its old place. With a skip a linear layer is $I + W$, and it loses a direction if $W$ has the eigenvalue $-1$. So the skip has *moved* the singular places away from small weights, where training starts. The paper argues that such places *make* plain networks learn slowly; our count does not show that.
 
-**Rank of products.** A product of $n$ random matrices keeps about $d/(n + 1)$ of $d$ directions, as long as this number is large. We measure it by the effective rank $(\sum s^2)^2/\sum s^4$, where $s$ are the singular values.
+**Rank of products.** A product of $n$ random matrices keeps about $d/(n + 1)$ of $d$ directions, as long as this number is large. We measure the number of directions by the effective rank $(\sum s^2)^2/\sum s^4$, where $s$ are the singular values.
 """
 
 
@@ -1204,7 +1204,7 @@ With small branches about a third of the directions remain; with full-size branc
 ## Early readout (logit lens)
 
 In a residual model one can read the answer from the stream early, by applying the model's output layers after any step. [Geva et al. (2021)](https://arxiv.org/abs/2012.14913) did this with a language model of 16 layers. From layer to layer the guess settles and becomes more confident, and layers *correct*
-each other. (Of 100 words that the last layer had changed, the authors judged 66 % to be far in meaning from the earlier guess. Such a judgement is not possible for digits or characters.) We count how often an answer changes, and whether it becomes correct, in the ResNets v2 above and in language models.
+each other. (Of 100 words that the last layer had changed, the authors judged 66 % to be far in meaning from the earlier guess. Such a judgement is not possible for digits or characters.) We count how often an answer changes, and whether it becomes correct, in the deep ResNets v2 above and in language models.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -1351,7 +1351,7 @@ So answers settle later in text than for digits: the last block still changes a 
 
 ## Does a skip leak what the mask hides?
 
-No. Call a map of sequences *causal* if its output at $t$ depends only on inputs up to $t$. The identity is causal, and so are sums and compositions of causal maps. Masked attention is causal, and so is every map that works token by token; a skip only adds the identity. This covers every recipe of the book whose norms read one token at a time:
+No, a skip does not leak. Call a map of sequences *causal* if its output at $t$ depends only on inputs up to $t$. The identity is causal, and so are sums and compositions of causal maps. Masked attention is causal, and so is every map that works token by token. A skip only adds the identity. This argument covers every recipe of the book whose norms read one token at a time:
 """
 
 # %%
@@ -1373,7 +1373,7 @@ exact(max(leaks.values())).claim(
 
 # %% [markdown]
 r"""
-These masks let a position see itself, and a skip passes each token only to its own position. If a mask hides the present token as well, as when a word is guessed from its neighbours, the skip reveals the hidden token. In this example one head, with queries computed from positions, guesses each token from those before it:
+These masks let a position see itself, and a skip passes each token only to its own position. If a mask hides the present token as well, as when a word is guessed from its neighbours, the skip reveals the hidden token. In this example one head, with queries computed from positions, guesses the last of six tokens from those before it:
 """
 
 # %%
@@ -1409,8 +1409,8 @@ Other chapters treat the "+1" of the derivative ([chapter 00](00_why_normalize.i
 
 ## Exercises
 
-**1 (in code, 10 minutes).** A residual step with one unit, $x \leftarrow x - 2\,\mathrm{relu}(x - t)$, leaves the strip below $t$ as it is and folds back the part above. Write a network of $k$ such steps that folds $[0, 1]$ in half, again and again. How often does
-its output go up and down?
+**1 (in code, 10 minutes).** A residual step with one unit, $x \leftarrow x - 2\,\mathrm{relu}(x - t)$, leaves the part of a strip below $t$ as it is and folds back the part above. Write a network of $k$ such steps that folds $[0, 1]$ in half $k$ times. How many rising and falling pieces does
+its output have?
 """
 
 
@@ -1462,7 +1462,7 @@ assert check_fold(solved_fold).ok
 r"""
 Each step doubles the number of pieces, whereas a unit of a single layer adds at most one ([Telgarsky, 2016](https://arxiv.org/abs/1602.04485)).
 
-**2 (by hand, 5 minutes).** (a) In a network of 110 layers, two per step, each shortcut is multiplied by $\lambda = \frac12$. What share of the input does the direct path carry to the top? Write it as $2^n$ and give $n$. (b) Which $\lambda$ lets half of the input through? (c) A gate $T = \mathrm{sigmoid}(b)$ on each shortcut, with $b = -6$: what share of the input is left after
+**2 (by hand, 5 minutes).** (a) In a network of 110 layers, two per step, each shortcut is multiplied by $\lambda = \frac12$. What share of the input does the direct path carry to the top? Write it as $2^n$ and give $n$. (b) Which $\lambda$ lets half of the input through? (c) Now each shortcut has a gate $T = \mathrm{sigmoid}(b)$ with $b = -6$. What share of the input is left after
 the factors $1 - T$ of all steps?
 """
 

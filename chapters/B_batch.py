@@ -23,12 +23,12 @@ Its successors try to repair this. How much of the batch's statistics can be kep
 | covariate shift; BatchNorm with few examples; GroupNorm | measured in two chapters | [chapter 00](00_why_normalize.ipynb#test-add-covariate-shift-back), [chapter 01](01_batchnorm_vs_layernorm.ipynb#measure-the-batch-shrinks) |
 | BatchNorm at inference | an affine map, which can be folded into an adjacent matrix; LayerNorm must compute statistics | [chapter 01](01_batchnorm_vs_layernorm.ipynb#powernorm-repbn-and-prepbn), [chapter 09](09_memory_wall.ipynb) |
 | which norms depend on later tokens | BatchNorm, RepBN and PRepBN in training mode; PowerNorm's forward pass during its warm-up only | [later tokens](B_batch.ipynb#which-norms-violate-causality) |
-| padding and small batches | a share $p$ of zeros makes centred values $1/\sqrt{1-p}$ times as large; if $m$ values share a mean, a standardized value is off by about $1/\sqrt m$ | [lengths](B_batch.ipynb#lengths-padding-one-token-at-a-time) |
+| padding and small batches | a share $p$ of zeros makes centred values $1/\sqrt{1-p}$ times as large; if $m$ values share a mean, a standardized value near 0 is off by about $1/\sqrt m$ | [lengths](B_batch.ipynb#lengths-padding-one-token-at-a-time) |
 | do batch statistics fluctuate more in text | no such effect is detected in our language model | [chapter 01](01_batchnorm_vs_layernorm.ipynb#do-batch-statistics-fluctuate-more-in-text) |
 | batch noise as a regularizer | no lower test loss is detected at three learning rates, for perceptrons on 128 digits | [noise](B_batch.ipynb#the-noise-of-a-batch) |
 | whitening | removes the correlations that BatchNorm leaves; needs more rows than features | [whitening](B_batch.ipynb#whitening-what-batchnorm-leaves-undone) |
-| PowerNorm, RepBN, PRepBN | trained on text, none is shown to have a lower loss than LayerNorm; RepBN, at BatchNorm's learning rate, has the highest loss | [repairs](B_batch.ipynb#batch-statistics-repaired-and-trained) |
-| gradients below BatchNorm | they grow by about $\sqrt{\pi/(\pi-1)}$ per plain layer on their way down; at the lowest norm they grow by more if the inputs are images and shrink if the inputs are noise | [its gradient](B_batch.ipynb#where-batchnorms-gradient-grows) |
+| PowerNorm, RepBN, PRepBN | trained on text, none is shown to have a lower loss than LayerNorm; RepBN, at BatchNorm's learning rate, has the highest mean loss | [repairs](B_batch.ipynb#batch-statistics-repaired-and-trained) |
+| the gradient in a network with BatchNorm | it grows by about $\sqrt{\pi/(\pi-1)}$ per plain layer on its way down; at the lowest norm it grows by more if the inputs are images, and shrinks if they are noise | [its gradient](B_batch.ipynb#where-batchnorms-gradient-grows) |
 | keys that no query selects | many in few dimensions, none after a norm without $\epsilon$ | [keys](B_batch.ipynb#keys-that-no-query-selects) |
 | LayerNorm as the only nonlinearity | a trained network with four LayerNorms labels most points of three rings correctly; linear layers alone predict the more common class | [LN-Net](B_batch.ipynb#linear-layers-and-layernorm) |
 | InstanceNorm and style | a channel's mean and standard deviation are removed, or exchanged | [style](B_batch.ipynb#instancenorm-contrast-brightness-style) |
@@ -87,15 +87,15 @@ r"""
 ## Who is averaged: books and pages
 
 Think of a stack of $N$ books, each of $C$ pages, each page of $H$ lines with $W$ characters. A book is an example, a page is a channel, and a character is
-one number. Then **BatchNorm** averages page 6 of *all* books, $N H W$ characters, and writes one average book with a single character on each page. **LayerNorm** of images averages a whole book, $C H W$ characters. **InstanceNorm** averages one page of one book, $H W$ characters. **GroupNorm** cuts a book
-into $G$ booklets of $C/G$ pages and averages each: with one booklet it is LayerNorm of images, with $C$ booklets it is InstanceNorm.
+one number. Then **BatchNorm** averages the $N H W$ characters on page 6 of *all* books, and does the same for every other page, so its means form one book with a single character per page. **LayerNorm** of images averages the $C H W$ characters of a whole book. **InstanceNorm** averages the $H W$ characters of one page of one book. **GroupNorm** cuts a book
+into $G$ booklets of $C/G$ pages and averages each. With one booklet it is LayerNorm of images, and with $C$ booklets it is InstanceNorm.
 """
 
 # %%
 plots.bookshelf(
     ["batch", "layer", "instance", "group-3"],
-    caption="Four books of six pages, with four characters per page. Each row is a book. Coloured characters share a mean with the last character. "
-    "Only under BatchNorm do characters of different books share a mean.",
+    caption="Four books of six pages, with four characters per page. Each row is a book. The coloured characters share a mean with the last character. "
+    "Only with BatchNorm do characters of different books share a mean.",
 ).named("bookshelf")
 
 # %% tags=["mechanism"]
@@ -153,7 +153,7 @@ apart = [
 exact(max(apart), tolerance=5e-5).claim(
     "B-printed-batch-norms-hold",
     "< 6e-5",
-    "BatchNorm averages a channel over examples and positions, as three outputs printed in a survey show.",
+    "BatchNorm averages a channel over examples and positions: its outputs agree with three that a survey prints.",
     found="The outputs of this book's BatchNorm differ from the three printed outputs by at most {mean:.0e}.",
     source="Exploring the Transformer, part 14, l. 133–163",
 )
@@ -164,7 +164,7 @@ r"""
 ## Three demands, measured
 
 *Transformer Anatomy*, part 7, demands three things of a norm: (1) outputs of bounded size, whatever the input's size, (2) no dependence on other examples, and (3) a map smooth enough for stable gradients. Here an example is one token. *Growth* is the factor by which the output grows when the input is a thousand times as large. *Others* is the largest change of a token's output when all other tokens change. *Slope* is the largest
-entry of the Jacobian, over tokens with standard deviations of about 1, $10^{-2}$ and $10^{-4}$. The third demand names no number, so we count it as met if a single bound holds for the slope at every input. In the table $v$ is the smallest running variance, and $\phi$ is PowerNorm's smallest running mean square (PowerNorm divides twice). *Bounded* means a growth below 10, and *independent* a change below $10^{-9}$.
+absolute entry of the Jacobian, for tokens with standard deviations of about 1, $10^{-2}$ and $10^{-4}$. The third demand names no number, so we count it as met if a single bound holds for the slope at every input. In the table $v$ is BatchNorm's smallest running variance, and $\phi$ is PowerNorm's smallest running mean square (PowerNorm divides twice, first by the token's own RMS). *Bounded* means a growth below 10, and *independent* means a change below $10^{-9}$.
 """
 
 # %%
@@ -304,11 +304,11 @@ exact(layer_move if min(cut, pads) > 0.1 else float("inf"), tolerance=1e-12).cla
 
 # %% [markdown]
 r"""
-The sixth row is about use in modern LLMs, which appendix D [counts](D_numbers.ipynb#who-uses-which-norm).
+The sixth row is about the use of the two norms in modern LLMs. Appendix D [counts the model families that use each norm](D_numbers.ipynb#who-uses-which-norm).
 
 ## Lengths, padding, one token at a time
 
-**Padding.** Let a share $p$ of the positions be padding with the value $c$; let the real values have mean $\mu$ and variance $\sigma^2$. Without a mask BatchNorm sees
+**Padding.** Let a share $p$ of the positions be padding with the value $c$, and let the real values have mean $\mu$ and variance $\sigma^2$. Without a mask BatchNorm computes the mean and variance
 
 $$\tilde\mu = (1-p)\,\mu + p\,c, \qquad \tilde\sigma^2 = (1-p)\,\sigma^2 + p(1-p)(\mu - c)^2.$$
 
@@ -353,7 +353,7 @@ exact((masked - batch_norm(real, training=True)).abs().max(), tolerance=1e-10).c
 
 # %% [markdown]
 r"""
-**Small batches.** Suppose that a value $z$ (measured from $\mu$ in units of $\sigma$) is standardized among $m$ normally distributed values. Their mean and variance have variances of about $\sigma^2/m$ and $2\sigma^4/m$, so to first order the standardized value $\hat z$ has
+**Small batches.** Suppose that a value $z$ (measured from $\mu$ in units of $\sigma$) is standardized among $m$ normally distributed values. Their mean and variance have variances of about $\sigma^2/m$ and $2\sigma^4/m$, so to first order the standardized value $\hat z$ satisfies
 
 $$\operatorname{Var}(\hat z) \approx \frac1m\Big(1 + \frac{z^2}2\Big).$$
 
@@ -382,7 +382,7 @@ plots.curves(
     counted=True,
     xlabel="values that share a mean, m",
     ylabel="standard deviation of one standardized value",
-    caption="Standard deviation of one standardized value, from batch to batch, against the number m of values that share a mean. The value lies at the mean (z = 0) or three standard deviations from it (z = 3), where the formula holds only in large batches.",
+    caption="Standard deviation, from batch to batch, of one standardized value, against the number m of values that share a mean. The value lies at the mean (z = 0) or three standard deviations from it (z = 3), where the formula holds only in large batches.",
 ).named("scatter")
 
 # %%
@@ -399,7 +399,7 @@ exact(off[256], tolerance=0.05).claim(
 # %% [markdown]
 r"""
 **One token at a time.** If only one value is averaged, $x - \mu$ is always 0, so in training mode `labkit` raises an error. In evaluation BatchNorm is a fixed map of each token, so a decoder computes the same outputs token by token as for the whole text.
-*Transformer Anatomy*, part 7, warns that running statistics "may not apply" to single decode steps. The step itself is harmless, but the running statistics may not fit an unusual prompt.
+*Transformer Anatomy*, part 7, warns that running statistics “may not apply” to single decode steps. The step itself is harmless, but the running statistics may not fit an unusual prompt.
 """
 
 # %%
@@ -424,8 +424,8 @@ exact((steps - whole_text[0]).abs().max(), tolerance=1e-4).claim(
 r"""
 ## The noise of a batch
 
-The error of a small batch's statistics changes from step to step. [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167) saw a regularizer in this noise, which makes dropout unnecessary in some cases. To exclude sampling noise, we let every network read all its 128 digits at
-each step. Only the groups that share a mean and a variance differ: all 128 digits, groups of 8, or groups of 2, drawn again at each step. These are the ghost batches of
+The error of a small batch's statistics changes from step to step. [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167) regard this noise as a regularizer, and report that in some cases it makes dropout unnecessary. To exclude sampling noise, we let every network read all of its 128 digits at
+each step. Only the groups that share a mean and a variance differ: all 128 digits, groups of 8, or groups of 2, drawn again at each step. Such groups are the *ghost batches* of
 [Hoffer et al. (2017)](https://arxiv.org/abs/1705.08741). Every network is evaluated with the statistics of all its training images. The networks are perceptrons with two hidden layers of 64 units, trained for 400 steps. Losses are in nats.
 """
 
@@ -513,7 +513,7 @@ whole, eight = noisy["all 128"], noisy["groups of 8"]
 
 # %% [markdown]
 r"""
-*Higher rates.* At the two highest rates, networks with groups of 8 had the lower loss with the seed used for tuning. So we trained ten fresh seeds at these rates:
+*Higher rates.* At the two highest rates, networks with groups of 8 had the lower loss with the seed used for tuning. So we trained with ten fresh seeds at these rates:
 """
 
 # %%
@@ -581,7 +581,7 @@ min(gaps, key=lambda gap: gap.mean).claim(
 
 # %% [markdown]
 r"""
-*What we find.* At the rate that is best for all 128, groups of 8 do not narrow the gap between training and test loss: it is wider, though the evidence is weak. With groups of 2 the gap is narrower, but the networks fit their training digits less well, and their test loss is higher. At tuned rates we detect no gain, but cannot exclude a small one. At higher rates the fresh seeds do not confirm the tuning seed's result.
+*What we find.* At the rate that is best for all 128, groups of 8 do not narrow the gap between training and test loss: the gap is wider, though the evidence is weak. With groups of 2 the gap is narrower, but the networks fit their training digits less well, and their test loss is higher. At tuned rates we detect no gain, but cannot exclude a small one. At higher rates the fresh seeds do not confirm the tuning seed's result.
 
 *What cannot be concluded.* Networks with small groups learn with one kind of statistics and are evaluated with another: in a group of 2 every standardized value is nearly $1$ or $-1$. So our comparison measures noise and this mismatch together. We did not try larger networks or dropout.
 
@@ -675,15 +675,15 @@ exact(steps_to["whitened"], tolerance=0.0).claim(
 r"""
 *What it costs.* BatchNorm of $m$ rows with $d$ features takes some $8md$ operations. Whitening takes $2md^2$ operations for $\Sigma$, the same number to apply the root, and $O(d^3)$ to compute the root: at $d = 256$ and $m = 1024$ it takes at least $4d/8 = 128$ times as many operations as BatchNorm. Whitening also needs $m > d$ rows: with fewer, $\Sigma$ has at most rank $m - 1$ and no inverse.
 
-*Exploring the Transformer*, part 14, says that whitening damages what the input can express. A gain and a bias per feature cannot restore the correlations. A matrix after the whitening can, if $\Sigma$ has full rank.
+*Exploring the Transformer*, part 14, says that whitening damages what the input can express. Indeed, a gain and a bias per feature cannot restore the correlations. But a matrix after the whitening can, if $\Sigma$ has full rank.
 
 ## Batch statistics, repaired and trained
 
-- **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)): $y = \gamma\odot x/\sqrt{\phi + \epsilon} + \beta$, where $\phi$ is a running mean of $x^2$ for each feature; nothing is subtracted. The authors' code first divides each token by its own RMS, in as many groups of features as there are attention heads. During a warm-up $\phi$ is replaced by the batch's mean of $x^2$.
+- **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)): $y = \gamma\odot x/\sqrt{\phi + \epsilon} + \beta$, where $\phi$ is a running mean of $x^2$ for each feature. No mean is subtracted. The authors' code first divides each token by its own RMS, in as many groups of features as there are attention heads. During a warm-up $\phi$ is replaced by the batch's mean of $x^2$.
 - **RepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)): $\mathrm{BN}(x) + \eta x$ with one learned number $\eta$, which the code for images initializes to 1.
-- **PRepBN**, of the model SLAB (same paper): $\lambda\,\mathrm{LN}(x) + (1-\lambda)\,\mathrm{RepBN}(x)$, where $\lambda$ falls linearly from 1 to 0. In evaluation it is RepBN, and can be folded into the next matrix ([chapter 01](01_batchnorm_vs_layernorm.ipynb#powernorm-repbn-and-prepbn)).
+- **PRepBN**, of the model SLAB (same paper): $\lambda\,\mathrm{LN}(x) + (1-\lambda)\,\mathrm{RepBN}(x)$, where $\lambda$ falls linearly from 1 to 0. In the code for images $\lambda$ falls with each *forward call*, so gradient accumulation makes it fall faster. In evaluation PRepBN is RepBN, and can be folded into the next matrix ([chapter 01](01_batchnorm_vs_layernorm.ipynb#powernorm-repbn-and-prepbn)).
 
-*Folded.* With the running mean $m$ and variance $v$, PRepBN in evaluation is $y = a\odot x + c$ with $a = \gamma/\sqrt{v + \epsilon} + \eta$ and $c = \beta - \gamma m/\sqrt{v + \epsilon}$. A matrix $W$ after it becomes $W\,\mathrm{diag}(a)$, and its bias becomes $Wc + b$. (`labkit.convert.fold_norms` does this for your model.) In the code for images $\lambda$ falls with each *forward call*, so gradient accumulation makes it fall faster.
+*Folded.* With the running mean $m$ and variance $v$, PRepBN in evaluation is $y = a\odot x + c$ with $a = \gamma/\sqrt{v + \epsilon} + \eta$ and $c = \beta - \gamma m/\sqrt{v + \epsilon}$. A matrix $W$ after it becomes $W\,\mathrm{diag}(a)$, and its bias becomes $Wc + b$. (`labkit.convert.fold_norms` does this for your model.)
 """
 
 # %%
@@ -707,7 +707,7 @@ exact(moved, tolerance=1e-3).claim(
 
 # %% [markdown]
 r"""
-*Our runs.* In the book's decoder of 80,000 parameters we replace every norm by each of these norms in turn, and train it for 3,200 steps on text. LayerNorm's runs are those of the experiment grid that [all chapters share](01_batchnorm_vs_layernorm.ipynb#in-a-language-model). The same learning rate was best for all norms that we tuned, and we use it for RepBN, too. PRepBN follows the recipe for images.
+*Our runs.* In the book's decoder of 80,000 parameters we replace every norm by BatchNorm and by each of these three norms in turn, and train the decoder for 3,200 steps on text. LayerNorm's runs come from the experiment grid that [all chapters share](01_batchnorm_vs_layernorm.ipynb#in-a-language-model). The same learning rate was best for all norms that we tuned, and we use it for RepBN, too. PRepBN follows the recipe for images.
 
 *The authors' settings.*
 
@@ -754,7 +754,7 @@ plots.curves(
     xlabel="learning rate",
     ylabel="validation loss (nats per character)",
     reference=ladder.references(rung),
-    caption="Validation loss against learning rate for the same decoder with each of four norms at the same positions. Compare the minima, and how fast each curve rises to the right of its own.",
+    caption="Validation loss against learning rate for the same decoder with each of four norms at the same positions. Compare the minima, and how fast each curve rises to the right of its minimum.",
     provenance=lab.provenance(rated),
 ).named("repaired-by-rate")
 
@@ -764,7 +764,7 @@ losses = {name: of.measure("test.loss") for name, of in ended.items()}
 plots.dots(
     losses,
     xlabel="test loss (nats per character)",
-    caption="Test loss of each norm at the best of five learning rates (of seven for LayerNorm). RepBN was trained only at BatchNorm's best rate.",
+    caption="Test loss with each norm at the best of five learning rates (of seven for LayerNorm). RepBN was trained only at BatchNorm's best rate.",
     provenance=lab.provenance(reported),
 ).named("repaired")
 
@@ -864,7 +864,7 @@ lost = [f"{row['arm']} at {row['lr']:g}" for row, record in rated if has_diverge
 searched["BatchNorm"].count(has_diverged).over_rates().claim(
     "B-divergence-with-batch-statistics",
     "> 0.05",
-    "BatchNorm in a transformer can make training diverge.",
+    "At some of five learning rates, training a transformer with BatchNorm diverges.",
     found="At five learning rates, {k} of {n} BatchNorm runs diverged. Of the runs with BatchNorm, PowerNorm or PRepBN, {lost} of {all} diverged{which}. Of the LayerNorm runs, {fell} of {plain} diverged.",
     source="Exploring the Transformer, part 14, after Guo et al. 2024, arXiv 2405.11582",
     published="BatchNorm put in directly: collapse in training, or lower accuracy",
@@ -884,12 +884,12 @@ searched["BatchNorm"].count(has_diverged).over_rates().claim(
 
 # %% [markdown]
 r"""
-*What we find.* No norm with batch statistics is shown to have a lower loss than LayerNorm. RepBN has the highest loss, but we did not tune its rate. PRepBN's mean loss is higher than LayerNorm's; whether by less than 0.01 nats remains open. Such small differences could change with a finer grid of rates.
-The published training lengths, and divergence at the published sizes, are *out of range*.
+*What we find.* No norm with batch statistics is shown to have a lower loss than LayerNorm. RepBN has the highest mean loss, but we did not tune its rate. PRepBN's mean loss is higher than LayerNorm's, and it remains open whether the difference is below 0.01 nats. Such small differences could change with a finer grid of rates.
+The published training lengths and model sizes are *out of range*, so we cannot say whether BatchNorm diverges there.
 
 ### Which norms violate causality
 
-BatchNorm violates causality in training mode ([chapter 01](01_batchnorm_vs_layernorm.ipynb#in-training-mode-batchnorm-leaks-future-tokens)), and so do RepBN and PRepBN. PowerNorm's forward pass does so only during the warm-up. Afterwards $\phi$ comes from earlier steps. The backward pass always divides by the root of the batch's mean of $x^2$. It treats $\phi$ as a constant; a running correction replaces the gradient that would flow through $\phi$.
+BatchNorm violates causality in training mode ([chapter 01](01_batchnorm_vs_layernorm.ipynb#in-training-mode-batchnorm-leaks-future-tokens)), and so do RepBN and PRepBN. PowerNorm's forward pass does so only during the warm-up. Afterwards $\phi$ comes from earlier steps. The backward pass always divides by the root of the batch's mean of $x^2$. It treats $\phi$ as a constant, and a running correction replaces the gradient that would flow through $\phi$.
 """
 
 # %%
@@ -914,8 +914,8 @@ exact(heard_in[0], tolerance=1e-12).claim(
 r"""
 ## Where BatchNorm's gradient grows
 
-In plain layers a gradient grows at each BatchNorm on its way down, in theory by $\sqrt{\pi/(\pi-1)} \approx 1.211$ per layer. Over 48 layers we measure a little more ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)). The derivation assumes independent normal units and a mean over very many examples. So we also give the same stack noise
-instead of images, and more examples, and measure the growth in one group of layers at a time:
+In plain layers a gradient grows at each BatchNorm on its way down, in theory by $\sqrt{\pi/(\pi-1)} \approx 1.211$ per layer. Over 48 layers we measure a little more ([chapter 00](00_why_normalize.ipynb#what-is-wrong-with-batchnorm-alone)). The derivation assumes independent normal units and a mean over very many examples. So we also run the same stack on noise
+instead of images and on more examples, and measure the growth in one group of layers at a time. The column $1/\sqrt{2v}$ is explained below the table.
 """
 
 # %%
@@ -984,7 +984,7 @@ output is the same for all images. BatchNorm subtracts this part and divides by 
 ## Keys that no query selects
 
 A query $q$ *selects* the key $k_i$ if $q\cdot k_i > q\cdot k_j$ for all other keys. No query selects a key inside the convex hull of the others, because such a key is an average of them. A linear program decides whether some query selects a key: we look for the largest $t$ for which some bounded $q$ has
-$q\cdot(k_j - k_i) + t \le 0$ for all $j \ne i$. After a norm without $\epsilon$ all keys have the same length, so different keys are each selected by the query that points in their direction ([chapter 01](01_batchnorm_vs_layernorm.ipynb#what-the-sphere-does-for-attention)).
+$q\cdot(k_j - k_i) + t \le 0$ for all $j \ne i$. Some query selects $k_i$ if this $t$ is positive. After a norm without $\epsilon$ all keys have the same length, so each of several different keys is selected by the query that points in its direction ([chapter 01](01_batchnorm_vs_layernorm.ipynb#what-the-sphere-does-for-attention)).
 [Brody et al. (2023)](https://arxiv.org/abs/2305.02582) count keys that no query selects in a trained GPT-2 of width 8: 22 to 45 % of the tokens before LayerNorm, depending on the layer, and none after it ([their table 2](https://github.com/tech-srl/layer_norm_expressivity_role/blob/0a6e74f3d18d66dded55cc06ddcc83c3d0652978/unselectable/images/table2.png)).
 """
 
@@ -1062,7 +1062,7 @@ exact(unselected, tolerance=0.0).claim(
 
 # %% [markdown]
 r"""
-*What we find.* Equal *length* makes every key selectable, whereas centring alone makes more keys unselectable. With $\epsilon > 0$ a token of nearly equal entries stays shorter than the others and can be unselectable, as can keys that are projected to fewer dimensions after the norm. We did not count keys of trained models.
+*What we find.* Equal *length* makes every key selectable, whereas centring alone makes more keys unselectable. With $\epsilon > 0$ a key with nearly equal entries stays shorter than the others and can be unselectable. So can a key that is projected to fewer dimensions after the norm. We did not count keys of trained models.
 
 ## Linear layers and LayerNorm
 
@@ -1086,7 +1086,7 @@ exact(height[:2].min() - height[2:].max()).claim(
 
 # %% [markdown]
 r"""
-*One LayerNorm cannot classify three concentric rings if the middle one belongs to the other class.* A linear readout after it decides whether $w\cdot u > c\,\lVert u\rVert$, where $u$ is affine in the point. One of the two classes then fills a convex set. A convex set that contains the middle ring contains the inner ring, too, and a convex set that contains the outer ring contains all three.
+*One LayerNorm cannot classify three concentric rings if the middle ring belongs to one class and the other two to the other.* A linear readout after the LayerNorm decides whether $w\cdot u > c\,\lVert u\rVert$, where $u$ is affine in the point. One of the two classes then fills a convex set. A convex set that contains the middle ring contains the inner ring, too, and a convex set that contains the outer ring contains all three.
 
 Does training find solutions where they exist?
 We train networks of width 8 on two tasks in the plane: these rings (the more common class has two thirds of the points), and 32 points with random labels. The learning rate is tuned for each depth.
@@ -1121,7 +1121,7 @@ plots.curves(
     logx=True,
     xlabel="LayerNorms between linear layers",
     ylabel="training accuracy",
-    caption="Share of training points that are labelled correctly, against the number of LayerNorms, for networks of linear layers and LayerNorms alone. Dotted lines: four linear layers alone. For three networks the highest learning rate was best (table below).",
+    caption="Share of training points that are labelled correctly, against the number of LayerNorms, for networks of linear layers and LayerNorms alone. Dotted lines: five linear layers alone. For three networks the highest learning rate of the grid was best (table below).",
     provenance=lab.provenance(looked, fits, beyond),
 ).named("linear-and-layernorm")
 
@@ -1168,8 +1168,8 @@ eight, one = (right["random labels", "LayerNorm", n] for n in (8, 1))
 
 # %% [markdown]
 r"""
-*What we find.* The theorem says that suitable weights exist. In training, networks learned to label most points of the rings (in some runs all of them) and some of the random labels. On both tasks networks with four LayerNorms have the highest accuracy in the figure. We did not detect that networks with eight LayerNorms fit a larger share of the random labels than networks with one, by the required margin of 0.05. Results of deep stacks vary widely from seed to seed.
-On rings a rate beyond our grid gives a lower training loss, with one LayerNorm and with four (table). In the figure, networks with one LayerNorm label fewer points of the rings correctly than a constant prediction of the more common class does. So part of the curve's rise may come from our grid of rates.
+*What we find.* The theorem says that suitable weights exist. In training, networks learned to label most points of the rings correctly (in some runs all of them), and to fit some of the random labels. On both tasks networks with four LayerNorms have the highest accuracy in the figure. We did not detect that the share of random labels that networks fit is more than 0.05 larger with eight LayerNorms than with one. Results of deep stacks vary widely from seed to seed.
+On rings a rate beyond our grid gives a lower training loss, with one LayerNorm and with four (table). In the figure, networks with one LayerNorm label fewer points of the rings correctly than a constant prediction of the more common class would. So part of the curve's rise may come from our grid of rates.
 
 ## InstanceNorm: contrast, brightness, style
 
@@ -1206,7 +1206,7 @@ exact(max(moved, unlike), tolerance=1e-10).claim(
 
 # %% [markdown]
 r"""
-Does this invariance help a classifier? We train two small CNNs (two convolutions of 8 channels) on digits at full contrast, at tuned learning rates, and test them on fainter ones.
+Does this invariance help a classifier? We train two small CNNs (two convolutions of 8 channels) on digits at full contrast, at tuned learning rates, and test them on fainter digits.
 """
 
 # %%
@@ -1237,7 +1237,7 @@ plots.curves(
     xlabel="contrast of the test digits",
     ylabel="test accuracy",
     ylim=(0, 1.02),
-    caption="Test accuracy against the contrast of the test digits, for two CNNs trained at contrast 1. InstanceNorm's line is flat, because its first norm removes contrast, up to ε.",
+    caption="Test accuracy against the contrast of the test digits, for two CNNs trained at contrast 1. InstanceNorm's line is flat because the network's first norm removes contrast, up to ε.",
     provenance=lab.provenance(readers),
 ).named("contrast")
 
@@ -1261,7 +1261,7 @@ instance, batch = reading["InstanceNorm"], reading["BatchNorm"]
 
 # %% [markdown]
 r"""
-*Why does BatchNorm fail?* We suspect its *running* statistics, which were collected at contrast 1. To test this we change only the statistics: we give two untrained networks test digits with a quarter of the contrast, or with added brightness, and measure how far a logit moves.
+*Why does BatchNorm fail?* We suspect its *running* statistics, which were collected at contrast 1. To test this we change only the statistics: we give two untrained networks test digits with a quarter of the contrast, or with added brightness, and measure the largest change of a logit.
 """
 
 # %%
@@ -1307,12 +1307,12 @@ exact(max(at_hand, instance) if running > 0.1 else float("inf"), tolerance=1e-3)
 
 # %% [markdown]
 r"""
-*What we find.* InstanceNorm makes a network invariant to contrast, which is a disadvantage if the contrast carries information. BatchNorm removes a common contrast, too, if it uses the statistics of the batch; in an untrained network only its running statistics make the difference. We did not evaluate the trained CNNs with the statistics of the test batch.
-Brightness is removed less well, because the zeros around an image stay dark. Style transfer between pictures is out of range.
+*What we find.* InstanceNorm makes a network invariant to contrast, which is a disadvantage if the contrast carries information. BatchNorm removes a common contrast, too, if it uses the statistics of the batch. In an untrained network only the running statistics make BatchNorm's logits depend on contrast. We did not evaluate the trained CNNs with the statistics of the test batch.
+Brightness is removed less well, because the zeros that convolutions add around an image stay dark. Style transfer between pictures is out of range.
 
 ## What is not here
 
-- Chapter 01 compares BatchNorm with LayerNorm [in a language model](01_batchnorm_vs_layernorm.ipynb#in-a-language-model) and trains with small batches, also with GroupNorm [in a CNN](01_batchnorm_vs_layernorm.ipynb#the-same-batch-of-two-in-a-cnn).
+- Chapter 01 compares BatchNorm with LayerNorm [in a language model](01_batchnorm_vs_layernorm.ipynb#in-a-language-model). It also compares norms on small batches, including GroupNorm [in a CNN](01_batchnorm_vs_layernorm.ipynb#the-same-batch-of-two-in-a-cnn).
 - Chapter 00 tests whether BatchNorm makes the [loss landscape smoother](00_why_normalize.ipynb#smoothness-of-the-loss-landscape).
 - Chapter 07 [trains DyT](07_dynamic_tanh.ipynb#on-text-with-tuned-learning-rates), and appendix D estimates what a norm [costs at inference](D_numbers.ipynb#what-a-norm-costs-at-inference).
 - The book does not measure the time that folding saves, PowerNorm in an encoder, whitening in networks, or keys of trained models.
@@ -1396,7 +1396,7 @@ assert check_adain(solved_adain).ok
 
 # %% [markdown]
 r"""
-**3 (open).** Batch noise did not help here. Find a setting in which it does, with both sides at tuned learning rates: fewer digits, a wider network, or some wrong labels. Write down in advance which result would make you stop.
+**3 (open).** Batch noise did not help here. Find a setting in which it does, with both networks at tuned learning rates: fewer digits, a wider network, or some wrong labels. Write down in advance which result would make you stop.
 
 ## References
 

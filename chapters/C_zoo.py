@@ -19,15 +19,15 @@ r"""
 | every recipe in one row | equation, problem, learning rate and loss | [The table](C_zoo.ipynb#the-table) |
 | who uses which placement, who normalizes queries and keys | not every open model is Pre-Norm; Gemma 3, Qwen 3 and OLMo 2 normalize queries and keys, Gemma 2 does not | [Placements](placements.md#who-uses-what), [queries and keys](tables.md#who-normalizes-queries-and-keys), [appendix D](D_numbers.ipynb#who-uses-which-norm) |
 | size and turning of every stream (representation collapse) | a stream with a norm on it hardly grows; in many recipes the last block turns the stream less than the first does, and under Pre-Norm it turns the stream more | [Streams, block by block](C_zoo.ipynb#streams-block-by-block) |
-| gradients of first and last blocks | we detect no effect of B2T, and at most a small one of ResiDual; KEEL reverses the ratio | [Gradients, first block over last](C_zoo.ipynb#gradients-first-block-over-last) |
+| gradients of first and last blocks | at step 100 the first block has the smaller gradient under Post-Norm, B2T and ResiDual, and the larger one under KEEL | [Gradients, first block over last](C_zoo.ipynb#gradients-first-block-over-last) |
 | Sandwich, Peri-LN, OLMo 2 | their streams are smaller than Pre-Norm's; OLMo 2's loss is higher, and for Sandwich and Peri-LN we detect no lower loss | [Norms on what is written](C_zoo.ipynb#norms-on-what-is-written) |
 | Gemma 2 and 3, soft caps | Gemma 2 has caps and no QK-Norm; we detect no effect of caps on the largest attention logit at one learning rate; Gemma 3's loss is lower than Pre-Norm's and not distinguishable from QK-Norm's | [Gemma's two answers to large logits](C_zoo.ipynb#gemmas-two-answers-to-large-logits) |
 | small logits, but another instability | at a high learning rate QK-Norm lowers Post-Norm's loss, but KEEL, without QK-Norm, has a lower one | [Logits held, and another instability](C_zoo.ipynb#logits-held-and-another-instability) |
 | Mix-LN, LNS, ResiDual | late Pre-Norm blocks are not idle here; LNS has a lower loss than Pre-Norm, although its late blocks matter less; for Mix-LN and ResiDual we detect no lower loss than Pre-Norm's | [Against idle late blocks](C_zoo.ipynb#against-idle-late-blocks) |
 | Admin, B2T, KEEL, RealFormer | at a rate too high for Post-Norm, KEEL and B2T learn, Admin learns in part, RealFormer does not; at tuned rates, B2T's loss is lower than Post-Norm's, and KEEL's is higher than Pre-Norm's | [Post-Norm with help](C_zoo.ipynb#post-norm-with-help) |
 | DeepNorm for an encoder and a decoder | two constants for each; $(2L)^{1/4}$ is for a single stack | [DeepNorm's four constants](C_zoo.ipynb#deepnorms-four-constants) |
-| Sub-LN, NormFormer | NormFormer makes gradients less even, and in a preliminary evaluation its loss is not distinguishable from Pre-Norm's; Sub-LN's loss is higher than Pre-Norm's | [Norms inside the branch](C_zoo.ipynb#norms-inside-the-branch) |
-| EmbedNorm, First-QKV-Pre | in preliminary evaluations, neither loss is distinguishable from HybridNorm's | [First blocks](C_zoo.ipynb#first-blocks) |
+| Sub-LN, NormFormer | NormFormer makes gradients less even, and its loss is not distinguishable from Pre-Norm's; Sub-LN's loss is higher than Pre-Norm's | [Norms inside the branch](C_zoo.ipynb#norms-inside-the-branch) |
+| EmbedNorm, First-QKV-Pre | neither loss is distinguishable from HybridNorm's | [First blocks](C_zoo.ipynb#first-blocks) |
 | Xiong's lemma and theorem, over depth | sizes and gradients agree with both, in their setting | [Xiong's lemma and theorem](C_zoo.ipynb#xiongs-lemma-and-theorem) |
 | a uniform offset through two blocks | Pre-Norm preserves it, and with LayerNorm no part of the model can read it | [A uniform offset](C_zoo.ipynb#a-uniform-offset) |
 | the numbers that one article prints | we obtain all of them, and both Jacobians | [The article's own examples](C_zoo.ipynb#the-articles-own-examples) |
@@ -190,13 +190,13 @@ plots.table([describe_depth(*one) for one in both_depths if one[0] in looked[one
 
 # %% [markdown]
 r"""
-For the table's *late share* we remove one block at a time and add up the increases in loss; the late share is the part of the sum that comes from the second half of the blocks.
+To obtain the table's *late share*, we remove one block at a time and add up the increases in loss. The late share is the part of the sum that comes from the second half of the blocks.
 
-*Representation collapse* is the concern that late Pre-Norm blocks turn the stream less and less ([Xie et al., 2023](https://arxiv.org/abs/2304.14802)): a sum of $2L$ uncorrelated writes of equal size grows as $\sqrt L$, and the last write is only $1/\sqrt{2L}$ as large as the sum. Under Pre-Norm we do not see collapse, with six blocks or with twelve: the blocks in the middle turn the stream least. In recipes with a norm on attention's write (before the addition), and in LNS and Sub-LN, the last block turns the stream less than the first does (card).
+The concern called *representation collapse* is that late Pre-Norm blocks turn the stream less and less ([Xie et al., 2023](https://arxiv.org/abs/2304.14802)): a sum of $2L$ uncorrelated writes of equal size grows as $\sqrt L$, and the last write is only $1/\sqrt{2L}$ as large as the sum. Under Pre-Norm we see no collapse, with six blocks or with twelve: the blocks in the middle turn the stream least. In recipes with a norm on attention's write (before the addition), and in LNS and Sub-LN, the last block turns the stream less than the first does (card).
 
 ## The table
 
-The table compares each recipe with a baseline, by a measure of its problem and by loss. *Growth* is the stream's RMS after the last block divided by the embedding's. *Largest logit* is the largest attention logit before any cap. *First/last* is the gradient of the first block divided by that of the last at step 100. `loss at 0.0316` is the validation loss of one seed at a high learning rate. (The unigram baseline, which uses letter frequencies alone, has a loss of about 3 nats.)
+The table compares each recipe with a baseline, by a measure of its problem and by loss. *Growth* is the stream's RMS after the last block divided by the embedding's. *Largest logit* is the largest attention logit before any cap. *First/last* is the gradient norm of the first block divided by that of the last block, at step 100. `loss at 0.0316` is the validation loss of one seed at a high learning rate. (The unigram baseline, which uses letter frequencies alone, has a loss of about 3 nats.)
 
 $N$ and $M$ are norms, each with its gain, $f$ is a sublayer, $e$ is the block's input and $\ell$ is the block's number. $\alpha$, $\omega$ and $\lambda$ are factors on the skip.
 """
@@ -361,9 +361,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-At the first step the gradients of the first and the last block are about equal under Pre-Norm and most recipes related to Post-Norm. In recipes with a norm on attention's write, before the addition, and in LNS and Sub-LN, the first block's gradient is about three to four times the last block's, and in KEEL the ratio is far larger. By step 100 Post-Norm's first block has the smaller gradient. We do not see that B2T changes this, and ResiDual changes it at most a little (not a tested claim). In KEEL the first block keeps the larger gradient.
+At the first step the gradients of the first and the last block are about equal under Pre-Norm and under most recipes related to Post-Norm. In recipes with a norm on attention's write, before the addition, and in LNS and Sub-LN, the first block's gradient is about three to four times the last block's, and in KEEL the ratio is far larger. By step 100 Post-Norm's first block has the smaller gradient. The same is true of B2T and ResiDual: their ratios are a little closer to 1 than Post-Norm's, but their learning rates differ, too (not a tested claim). In KEEL the first block keeps the larger gradient.
 
-Peri-LN's paper reports steadier gradients than those of other layouts. Here, at step 100, they are less even than Pre-Norm's:
+Peri-LN's paper reports steadier gradients than those of other layouts. Here, at step 100, Peri-LN's gradients differ more between the first and the last block than Pre-Norm's do:
 """
 
 
@@ -400,7 +400,7 @@ $$\text{Sandwich, Peri-LN:}\quad x \leftarrow x + M(f(N(x))), \qquad\qquad \text
 A norm after the sublayer gives each write the size of the norm's gain. From an embedding of RMS 1, $S$ uncorrelated writes of RMS 1 make a stream of RMS $\sqrt{1 + S}$ (exercise 1).
 
 - **Sandwich** was introduced in CogView to prevent overflow in half precision ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)). Our streams do not come near overflow (first card). The card `09-sandwich-earns-its-bytes` compares losses.
-- **Peri-LN** ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) adds a norm on the embedding. It is said to limit two things that grow with depth under Pre-Norm: the variance and, with it, massive activations. Massive activations are out of range: a token's largest entry is at most $\sqrt d$ times that token's RMS, and $\sqrt{32} < 6$. (The cards divide by the RMS of all tokens.)
+- **Peri-LN** ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) adds a norm on the embedding. According to its paper, it limits two things that grow with depth under Pre-Norm: the stream's variance and, with it, massive activations. Massive activations (entries of at least a hundred times the stream's RMS) are out of range here: a token's largest entry is at most $\sqrt d$ times that token's RMS, and $\sqrt{32} < 6$. (The cards divide by the RMS of all tokens.)
 - **OLMo 2** ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) normalizes the sublayers' writes, which its report calls *reordered norm*, and queries and keys over their whole width. No norm divides the stream itself, so OLMo 2 is not a Post-Norm recipe. Summaries of its report say that neither change alone was enough for stable training.
 
 We compare streams and losses at tuned learning rates:
@@ -442,7 +442,7 @@ compare("peri", "growth").claim(
     source=peri_loss,
     beside={
         **dict(zip("abcd", (rms[arm][i] for arm in rms for i in (0, -1)), strict=True)),
-        "control": f"{describe_looks('peri', 'growth')}; Sandwich, without the norm on the embedding, grows less too (table)",
+        "control": f"{describe_looks('peri', 'growth')}; Sandwich, without the norm on the embedding, also grows less (table)",
     },
 )
 
@@ -483,13 +483,13 @@ race("C-olmo-2-below-pre", f"{olmo}, which asks for stability, not for a lower l
 
 # %% [markdown]
 r"""
-Sandwich differs from Pre-Norm only in the norms after its sublayers. These roughly halve the growth, at the tuned learning rates and at one common rate (table in [the next section](C_zoo.ipynb#gemmas-two-answers-to-large-logits)). Peri-LN's largest entry is smaller relative to its stream than Pre-Norm's at the tuned rates, but we do not see this at one common rate (the card's control).
+Sandwich differs from Pre-Norm only in the norms after its sublayers. These roughly halve the growth, at the tuned learning rates and at one common rate (table in [the next section](C_zoo.ipynb#gemmas-two-answers-to-large-logits)). Relative to the stream's RMS, Peri-LN's largest entry is smaller than Pre-Norm's at the tuned rates, but we do not see this at one common rate (the card's control).
 
-Smaller streams do not imply a lower loss: OLMo 2's final stream is smaller than Pre-Norm's, and its loss is higher. In Sandwich and Peri-LN, sublayers read the stream through a norm, which is invariant to the stream's size, whereas with output norms and in OLMo 2 they read it as it is. In a preliminary evaluation OLMo 2's loss is lower than that of output norms alone; the verdict waits for more runs.
+Smaller streams do not imply a lower loss: OLMo 2's final stream is smaller than Pre-Norm's, and its loss is higher. In Sandwich and Peri-LN, sublayers read the stream through a norm, which is invariant to the stream's size, whereas with output norms and in OLMo 2 they read it as it is. But with its norms on queries and keys, OLMo 2's loss is lower than that of output norms alone.
 
 ## Gemma's two answers to large logits
 
-Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) is Sandwich with gains [written $1 + w$](D_numbers.ipynb#how-a-gain-is-stored) and two soft caps on logits, $\ell \leftarrow c\tanh(\ell/c)$, with $c = 50$ for attention logits and $c = 30$ for output logits. It has *no* QK-Norm. Gemma 3 ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786)) has QK-Norm in place of the cap on attention logits and, as we build it, no cap on output logits either. The largest attention logit exceeds 50 in many recipes, but never with norms on queries and keys:
+Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) is Sandwich with gains [written $1 + w$](D_numbers.ipynb#how-a-gain-is-stored) and two soft caps on logits, $\ell \leftarrow c\tanh(\ell/c)$, with $c = 50$ for attention logits and $c = 30$ for output logits. It has *no* QK-Norm. Gemma 3 ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786)) has QK-Norm in place of the cap on attention logits and, as we build it, no cap on output logits either. At tuned rates, the largest attention logit exceeds 50 in many recipes, but in none with norms on queries and keys:
 """
 
 
@@ -547,7 +547,7 @@ if "gemma2" in runs:
 
 # %% [markdown]
 r"""
-The verdict that Gemma 3's loss is lower than Gemma 2's depends on one run. We cannot distinguish Gemma 3's loss from QK-Norm's, so we detect no effect of its output norms. Gemma 2's stream grows about half as much as Pre-Norm's; whether it grows at most half as much is undecided.
+The verdict that Gemma 3's loss is lower than Gemma 2's would change if one run were left out. We cannot distinguish Gemma 3's loss from QK-Norm's, so we detect no effect of its output norms. Gemma 2's stream grows about half as much as Pre-Norm's. It is undecided whether it grows at most half as much.
 
 Logits and streams depend on the learning rate, so we compare them with and without caps at one rate. Gemma 2 and Sandwich then differ in the caps and a little in $\epsilon$ ($10^{-6}$ in Gemma's norms, $1.2\cdot10^{-7}$ in others).
 """
@@ -661,12 +661,12 @@ race("C-qk-norm-below-the-soft-cap", "this book, a forecast")
 r"""
 At one learning rate we detect no effect of caps on the largest attention logit, and Gemma 2's stream grows as Sandwich's does. The cap on output logits does take effect: the largest output logits exceed it before it is applied.
 
-At *ten times* the best rate a cap lowers the loss, and QK-Norm lowers it more (`04-soft-cap-helps-too`, `04-qk-norm-beats-the-soft-cap`). At tuned rates, the losses with and without a cap are equal within the cards' margins, for Pre-Norm and for QK-Norm, and QK-Norm's loss is lower than that of Pre-Norm with a cap. With QK-Norm a logit is at most $g_q g_k\sqrt{d_k}$, where $g_q$ and $g_k$ are the largest gains, so a cap changes logits much only where gains are large.
-[Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682) report that with 830 million parameters QK-Norm and a cap together tolerate a higher rate; this is out of range here.
+At *ten times* the best rate a cap lowers Pre-Norm's loss, and QK-Norm lowers it more (`04-soft-cap-helps-too`, `04-qk-norm-beats-the-soft-cap`). At tuned rates, the losses with and without a cap are equal within the cards' margins, for Pre-Norm and for QK-Norm, and QK-Norm's loss is lower than that of Pre-Norm with a cap. With QK-Norm a logit is at most $g_q g_k\sqrt{d_k}$, where $g_q$ and $g_k$ are the largest gains, so a cap changes logits much only where gains are large.
+[Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682) report that with 830 million parameters QK-Norm and a cap together tolerate a higher rate than QK-Norm alone. Such models are out of range here.
 
 ## Logits held, and another instability
 
-“Layer normalization, an article” lists a symptom: attention logits are controlled, but another instability remains. What helps then? At a learning rate of `0.0316`, more than five times its best rate, Post-Norm learns letter-pair frequencies during warm-up, forgets them, and returns to the unigram baseline. We train it at this rate with and without norms on queries and keys, and KEEL, another layout ([Post-Norm with help](C_zoo.ipynb#post-norm-with-help)), *without* them.
+“Layer normalization, an article” lists a symptom: attention logits are controlled, but another instability remains. What helps then? At a learning rate of `0.0316`, more than five times its best rate, Post-Norm learns letter-pair frequencies during warm-up, forgets them, and returns to the unigram baseline. At this rate we train Post-Norm with and without norms on queries and keys, and KEEL, another layout ([Post-Norm with help](C_zoo.ipynb#post-norm-with-help)), *without* them.
 """
 
 # %%
@@ -707,7 +707,7 @@ top["Post-Norm with QK-Norm"].claim(
     "> 0",
     "At a learning rate of 0.0316, norms on queries and keys lower Post-Norm's test loss.",
     found="At a learning rate of 0.0316, Post-Norm's test loss is {mean:.2f} nats higher than that of the same model with QK-Norm.",
-    source="seen in the runs of the next two cards, which were locked for another question",
+    source="seen in the runs of the next two cards, which were preregistered for another question",
 )
 
 # %%
@@ -727,7 +727,7 @@ replace(apart, records=apart.records + seen).claim(
     "> 0.3",
     "At rate 0.0316 Post-Norm ends at least 0.3 nats above KEEL.",
     found="At a learning rate of 0.0316, Post-Norm's test loss is {mean:.2f} nats higher than KEEL's.",
-    source="arXiv 2601.19895: KEEL bears far higher rates than Post-Norm",
+    source="arXiv 2601.19895: KEEL tolerates far higher rates than Post-Norm",
 )
 
 
@@ -743,7 +743,7 @@ even["Post-Norm with QK-Norm"].claim(
     "> 0.9",
     "At a learning rate of 0.0316, the early blocks of Post-Norm with QK-Norm spread their attention almost evenly.",
     found="In the first three blocks, the entropy of attention divided by that of uniform attention is {mean:.2f} in Post-Norm with QK-Norm, {bare:.2f} in Post-Norm without QK-Norm and {keel:.2f} in KEEL.",
-    source="this book, seen in the runs of the last cards",
+    source="this book, seen in the runs of the preceding cards",
     beside={"bare": even["Post-Norm"], "keel": even["KEEL"]},
 )
 
@@ -772,7 +772,7 @@ top = warm.values(MEASURES["largest logit"])
 
 # %% [markdown]
 r"""
-In the first case, norms on queries and keys remove part of Post-Norm's excess loss over KEEL, but not all of it. (Whether at least 0.3 nats remain is undecided.) Logits are then small, and early blocks attend almost evenly, so small logits alone do not remove the rest. KEEL, with larger logits, does not fail at this rate. But the rate is nearer to KEEL's best rate, so we cannot say whether KEEL solves the same problem.
+In the first case, norms on queries and keys remove part of Post-Norm's excess loss over KEEL, but not all of it. (Whether at least 0.3 nats remain is undecided.) With these norms, logits are small and early blocks attend almost evenly. So small logits alone do not remove the rest. KEEL, with larger logits, does not fail at this rate. But the rate is nearer to KEEL's best rate than to Post-Norm's, so we cannot say whether KEEL solves the same problem.
 
 In the second case the logits exceed 50, so they are not controlled, and this case does not show the symptom.
 
@@ -780,7 +780,7 @@ In the second case the logits exceed 50, so they are not controlled, and this ca
 
 $$\text{LNS:}\quad x \leftarrow x + f\big(N(x)/\sqrt\ell\big), \qquad\qquad \text{ResiDual:}\quad x \leftarrow N(x + f(x)),\;\; r \leftarrow r + f(x),\;\; \text{output reads } x + N(r).$$
 
-Mix-LN makes the first quarter of the blocks Post-Norm (of six blocks, only the first) and the rest Pre-Norm. All three recipes address the same problem: the deeper a Pre-Norm block, the larger the stream relative to its write, until late blocks can be removed with little effect
+Mix-LN makes the first quarter of the blocks Post-Norm (of six blocks, only the first) and the rest Pre-Norm. All three recipes address the same problem: the deeper a Pre-Norm block, the larger the stream relative to the block's write, until late blocks can be removed with little effect
 ([Li et al., 2025](https://arxiv.org/abs/2412.13795); [Sun et al., 2025](https://arxiv.org/abs/2502.05795); [Xie et al., 2023](https://arxiv.org/abs/2304.14802)). We removed the blocks of trained models one at a time. Removing late Pre-Norm blocks costs less than removing late Post-Norm blocks (`02-late-pre-blocks-are-cheaper-to-remove`), yet none is idle:
 """
 
@@ -871,7 +871,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-**LNS** has a lower loss than Pre-Norm (`10-lns-ahead-of-pre`), but its late blocks matter *less*, both as a share and in nats. Its paper also initializes output matrices without shrinking them, so we also trained Pre-Norm from LNS' initial weights. There the late blocks still matter, and the loss is higher than that of LNS (card). So neither effect comes from the weights alone. LNS' final stream is smaller than Pre-Norm's, and far smaller, as in the paper, if Pre-Norm also starts from LNS' weights.
+**LNS** has a lower loss than Pre-Norm (`10-lns-ahead-of-pre`), but its late blocks matter *less*, both as a share and in nats. Its paper also initializes output matrices without shrinking them, so we also trained Pre-Norm from LNS' initial weights. In that model the late blocks still matter, and the loss is higher than that of LNS (card). So neither effect comes from the weights alone. LNS' final stream is smaller than Pre-Norm's. It is far smaller, as in the paper, than that of Pre-Norm from LNS' weights.
 
 **Mix-LN**'s late blocks have a share that we cannot distinguish from Pre-Norm's, and we detect no lower loss. At tuned rates its gradients are more even, as its paper says, but we do not see this at one common rate (the card's control). Both papers are about models of twelve or more blocks.
 
@@ -896,7 +896,7 @@ exact(sigmas[-1] ** 2 / len(sigmas) ** 2, tolerance=0.001).claim(
 r"""
 This growth is not exponential.
 
-**ResiDual**'s loss is lower than Post-Norm's and not distinguishable from Pre-Norm's (cards above). The argument for ResiDual is about depth. So we leave out the last block of untrained models and measure how far the vector before the output matrix moves, relative to its length:
+**ResiDual**'s loss is lower than Post-Norm's and not distinguishable from Pre-Norm's (cards above). The argument for ResiDual is about depth. So we leave out the last block of shallow and of deep untrained models, and measure how far the vector before the output matrix moves, relative to its length:
 """
 
 
@@ -936,9 +936,9 @@ r"""
 
 $$\text{Admin: } N(\omega\odot x + f(x)), \quad \text{B2T: } N(e + x + f(x)), \quad \text{KEEL: } M(\alpha x + f(N(x))), \quad \text{RealFormer: } N(x + f(x)).$$
 
-Post-Norm's identity path is multiplied by $1/\sqrt2$ at each sublayer that writes as much as it reads. Three recipes make the skip heavier. **Admin** ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) multiplies the skip by $\omega$, which is measured once and then learned;
+Post-Norm's identity path is multiplied by $1/\sqrt2$ at each sublayer that writes as much as it reads. Three recipes make the skip heavier. **Admin** ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) multiplies the skip by $\omega$, which is set once from a forward pass and then learned;
 [Placements](placements.md) shows that Admin begins as Pre-Norm does. **B2T** ([Takase et al., 2023](https://arxiv.org/abs/2206.00330)) adds the block's input $e$ once more before its last norm. **KEEL** ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895)) multiplies the skip by
-$\alpha = S$, the number of sublayers, and has a norm inside the branch. Its first attention sublayer is Pre-Norm, and its first feed-forward has $\alpha = 1$. **RealFormer** ([He et al., 2021](https://arxiv.org/abs/2012.11747)) leaves the stream as it is and adds each block's attention logits to those of the next block.
+$\alpha = S$, the number of sublayers, and has a norm inside the branch. Its first attention sublayer is Pre-Norm, and its first feed-forward sublayer has $\alpha = 1$. **RealFormer** ([He et al., 2021](https://arxiv.org/abs/2012.11747)) keeps Post-Norm's equation and adds each block's attention logits to those of the next block.
 
 At a learning rate of `0.0316` ([the table](C_zoo.ipynb#the-table), one seed each) Post-Norm, DeepNorm and RealFormer have the loss of the unigram baseline. KEEL and B2T reach a lower loss than trigram counts; ResiDual and Admin do not. The cards compare losses at tuned rates. (In the published results, BLEU is a score for translations, and WMT is a set of translation tasks.)
 """
@@ -976,19 +976,19 @@ plots.table(
 
 # %% [markdown]
 r"""
-B2T's loss is lower than Post-Norm's, and Admin's is not distinguishable from it. Those of RealFormer (`10-realformer-ends-below-post`) and DeepNorm ([table](C_zoo.ipynb#the-table)) are higher than Post-Norm's. But DeepNorm starts from Xavier's rule, unlike our Post-Norm; if both do, Post-Norm's loss is higher (printed above). RealFormer's largest logit grows from block to block. But it also does so under Pre-Norm and with output norms, and neither recipe sums logits.
+B2T's loss is lower than Post-Norm's, and Admin's is not distinguishable from it. The losses of RealFormer (`10-realformer-ends-below-post`) and DeepNorm ([table](C_zoo.ipynb#the-table)) are higher than Post-Norm's. But DeepNorm starts from Xavier's rule, and our Post-Norm does not. If both do, Post-Norm's loss is higher (printed above). RealFormer's largest logit grows from block to block. But so do those of Pre-Norm and of output norms, and neither recipe sums logits.
 
 Admin, B2T and KEEL are made for depths at which Post-Norm fails outright. At six blocks and its tuned rate Post-Norm does not fail, so their main promise is out of range.
 
 ### DeepNorm's four constants
 
 DeepNorm is $x \leftarrow N(\alpha x + f(x))$, with the weights of values, outputs and feed-forward layers drawn $\beta$ times as large ([Wang et al., 2024](https://arxiv.org/abs/2203.00555)). The published model of 1,000 layers is for translation, so it has an encoder of $N$ layers and a decoder of $M$. A decoder layer has *three* sublayers; the third
-reads the encoder. With $3M$ sublayers in place of $2N$, [step 4](05_deepnorm.ipynb#step-4-the-condition-and-a-choice) of chapter 05, which derives both constants for one stack, gives $3M\cdot2\beta_d^2/\alpha_d^2 = 1$: $\alpha_d = (3M)^{1/4}$, $\beta_d = (12M)^{-1/4}$. Changes of the encoder arrive through $M$ such
+reads the encoder. With $3M$ sublayers in place of $2N$, [step 4](05_deepnorm.ipynb#step-4-the-condition-and-a-choice) of chapter 05, which derives both constants for one stack, gives for the decoder $3M\cdot2\beta_d^2/\alpha_d^2 = 1$: $\alpha_d = (3M)^{1/4}$, $\beta_d = (12M)^{-1/4}$. A change in the encoder's output enters the decoder through its $M$ third
 sublayers, each a branch of size $vw = \beta_d^2$ (values times outputs) that the norm divides by $\alpha_d$. Together these sublayers multiply a change by $M\beta_d^2/\alpha_d = M^{1/4}/(\sqrt{12}\,3^{1/4})$, and the encoder's sum, multiplied by this factor, must be 1:
 
 $$2N\cdot\frac{2\beta_e^2}{\alpha_e^2}\cdot\frac{M^{1/4}}{\sqrt{12}\,3^{1/4}} = 1.$$
 
-All other pairs of constants have the product $\alpha\beta = 1/\sqrt2$. With $\beta_e = 1/(\sqrt2\,\alpha_e)$ the equation becomes $\alpha_e^4 = 0.439\,NM^{1/4}$. So
+All other pairs of constants have the product $\alpha\beta = 1/\sqrt2$. With the same product, $\beta_e = 1/(\sqrt2\,\alpha_e)$, and the equation becomes $\alpha_e^4 = 0.439\,NM^{1/4}$. So
 
 $$\alpha_e = 0.81\,(N^4M)^{1/16}, \qquad \beta_e = 0.87\,(N^4M)^{-1/16}.$$
 """
@@ -1018,7 +1018,7 @@ exact(
 
 # %% [markdown]
 r"""
-So this model has four constants, and $(2\cdot1000)^{1/4}$ is not one of them. One step is not exact: the encoder's *gradient* returns through the same $M$ sublayers, so by step 3 of chapter 05 the sum should contain the square of the factor $0.219\,M^{1/4}$. The factor is 1 at $M = 432$. For a smaller $M$ the published constants are more cautious than the condition demands, and for a larger $M$ they are a little bolder.
+So this model has four constants, and $(2\cdot1000)^{1/4}$ is not one of them. One step of the derivation is not exact: the encoder's *gradient* returns through the same $M$ sublayers, so by step 3 of chapter 05 the sum should contain the square of the factor $0.219\,M^{1/4}$. The factor is 1 at $M = 432$. For a smaller $M$ the published constants are more cautious than the condition demands, and for a larger $M$ they are a little bolder.
 
 ## Norms inside the branch
 
@@ -1037,7 +1037,7 @@ measure(runs["pre"], "first/last").tuned().claim(
     beside={
         "start": average_ratio("pre", 0),
         "later": average_ratio("pre", -2),
-        "second value": "step 20, where the last block's gradient is larger; twelve blocks behave as six do",
+        "second value": "step 20, where the last block's gradient is larger; models of twelve blocks behave like those of six",
     },
 )
 
@@ -1060,11 +1060,11 @@ race("C-sub-ln-below-pre", "Wang et al. 2022, arXiv 2210.06423")
 
 # %% [markdown]
 r"""
-Under Pre-Norm the first block gets the larger gradient only after step 20, but under NormFormer from the start, as under other recipes with a norm on attention's write ([gradients](C_zoo.ipynb#gradients-first-block-over-last)). Our measure may differ from the paper's. Sub-LN's loss is higher than Pre-Norm's; the verdict on NormFormer's loss waits for more runs. We did not test whether uneven gradients do any harm under Adam.
+Under Pre-Norm the first block gets the larger gradient only after step 20. Under NormFormer it gets the larger gradient from the start, as in other recipes with a norm on attention's write ([gradients](C_zoo.ipynb#gradients-first-block-over-last)). Our measure may differ from the paper's. Sub-LN's loss is higher than Pre-Norm's, and NormFormer's is not distinguishable from it. We did not test whether uneven gradients do any harm under Adam.
 
 ## First blocks
 
-HybridNorm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) normalizes queries, keys and values in place of attention's input, so its first block reads embeddings as they are. The paper tries a Pre-Norm first block (HybridNorm\*), a QKV-Pre first block (First-QKV-Pre), and a norm on the embedding (EmbedNorm). The first two help there, and EmbedNorm does not. In preliminary evaluations we cannot distinguish the last two from HybridNorm. Our embeddings start with RMS 1, so there may be little to repair. Chapter 06 tries small embeddings.
+HybridNorm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) normalizes queries, keys and values in place of attention's input, so its first block reads embeddings as they are. The paper tries a Pre-Norm first block (HybridNorm\*), a QKV-Pre first block (First-QKV-Pre), and a norm on the embedding (EmbedNorm). In the paper the first two help, and EmbedNorm does not. We can distinguish neither First-QKV-Pre nor EmbedNorm from HybridNorm. Our embeddings start with RMS 1, so there may be little to repair. Chapter 06 tries small embeddings.
 """
 
 # %%
@@ -1259,11 +1259,11 @@ exact(hear_offset("layer"), tolerance=1e-9).claim(
 
 # %% [markdown]
 r"""
-With LayerNorm, Pre-Norm's stream carries the offset and no part of the model can read it. With RMSNorm, Post-Norm resets it not to 0 but to size 1, and Pre-Norm's branches depend on it.
+With LayerNorm, Pre-Norm's stream carries the offset and no part of the model can read it. With RMSNorm, Post-Norm resets the offset to 1 instead of 0, and Pre-Norm's branches depend on the offset.
 
 ## The article's own examples
 
-“Layer normalization, an article” illustrates its blocks with small examples: one fixed update, two factors multiplied over twelve blocks, and untrained stacks of six feed-forward blocks. We recompute all its numbers. We also check a block's Jacobian against autograd's. The article and *Transformer Anatomy* write it as $J_N(I + J_F)$ for a norm after the addition and as $I + J_F J_N$ for a norm before the branch.
+“Layer normalization, an article” illustrates its blocks with small examples: one fixed update, two factors multiplied over twelve blocks, and untrained stacks of six feed-forward blocks. We recompute all its numbers. We also check a block's Jacobian against autograd's. With $J_N$ and $J_F$ for the Jacobians of norm and branch, the article and *Transformer Anatomy* write it as $J_N(I + J_F)$ for a norm after the addition and as $I + J_F J_N$ for a norm before the branch.
 """
 
 
@@ -1386,11 +1386,11 @@ exact(far[torch.optim.Adam], tolerance=0.001).claim(
 
 # %% [markdown]
 r"""
-Post-Norm's first block gets the smaller gradient, but its gradient does not vanish. The second statement is hard to reconcile with the preceding paragraph of the survey: under Adam a weight moves about as far whatever the size of its gradient, as long as the gradient is far above Adam's $\epsilon$. The card shows this for a factor that is the same at every step. So small gradients alone spare no layer under Adam. The third statement is out of range: no run of this book continues from another run's weights.
+Post-Norm's first block gets the smaller gradient, but its gradient does not vanish. The second statement is hard to reconcile with the preceding paragraph of the survey, which says that under Adam a weight moves about as far whatever the size of its gradient. (The gradient must be far above Adam's $\epsilon$.) The card shows this for a factor that is the same at every step. So small gradients alone spare no layer under Adam. The third statement is out of range: no run of this book continues from another run's weights.
 
 ## What is not here
 
-Other chapters treat DeepNorm in a single stack ([chapter 05](05_deepnorm.ipynb#derivation)), QK-Norm and its largest rates ([04](04_qk_norm.ipynb#with-tuned-learning-rates)), HybridNorm ([06](06_hybridnorm.ipynb) and [appendix E](E_hybridnorm.ipynb)), and the ranking of recipes ([10](10_choosing_a_norm.ipynb)). We did not measure spikes, updates under Admin, KEEL's changes one by one, or most recipes with more than six blocks.
+Other chapters treat DeepNorm in a single stack ([chapter 05](05_deepnorm.ipynb#derivation)), QK-Norm and its largest rates ([04](04_qk_norm.ipynb#with-tuned-learning-rates)), HybridNorm ([06](06_hybridnorm.ipynb) and [appendix E](E_hybridnorm.ipynb)), and the ranking of recipes ([10](10_choosing_a_norm.ipynb)). We did not measure spikes or updates under Admin, test KEEL's changes one by one, or train most recipes with more than six blocks.
 
 ## Exercises
 
@@ -1420,7 +1420,7 @@ Six blocks make $S = 2\cdot 6 = 12$ writes, so the RMS is $\sqrt{1 + 12} \approx
 </details>
 
 **2 (in code).** Along the identity path of a stack, only the factors on the skip act. Post-Norm divides by $\sqrt2$ at each of $S$ sublayers that write as much as they read. KEEL's skip is multiplied by $\alpha = S$, and the sum of skip and branch is
-divided by its size, $\sqrt{\alpha^2 + 1}$. Write the product of all factors for both. (Treat KEEL's first block like the others.)
+divided by its size, $\sqrt{\alpha^2 + 1}$. Write a function that returns the product of all factors for either recipe. (Treat KEEL's first block like the others.)
 """
 
 
@@ -1466,9 +1466,9 @@ assert check_path(solved_path).ok
 
 # %% [markdown]
 r"""
-KEEL's product tends to 1 as the depth grows: $(1 + 1/S^2)^{-S/2} \to 1$; Post-Norm's tends to 0 exponentially.
+KEEL's product tends to 1 as the depth grows: $(1 + 1/S^2)^{-S/2} \to 1$. Post-Norm's product tends to 0 exponentially.
 
-**3 (open).** LNS differs from our Pre-Norm in the factor $1/\sqrt\ell$ and in output matrices that are not shrunk. A card compares LNS with Pre-Norm trained from the same initial weights as LNS, each at its tuned learning rate (the two rates turned out equal). How does LNS compare with Pre-Norm at Pre-Norm's tuned rate, from our weights? Predict, then run five seeds.
+**3 (open).** LNS differs from our Pre-Norm in the factor $1/\sqrt\ell$ and in output matrices that are not shrunk. A card compares LNS with Pre-Norm trained from the same initial weights as LNS, each at its tuned learning rate (the two rates turned out equal). How do the two compare at the learning rate tuned for Pre-Norm from our own initial weights? Predict, then run five seeds.
 """
 
 # %% tags=["exercise"]

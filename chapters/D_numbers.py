@@ -17,10 +17,10 @@ inference?
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
-| the limits of each format, and which part of a norm fails there | float16 runs out of range, bfloat16 of digits, FP8 of both; an ε of $10^{-8}$ or less is 0 in float16 | [Formats](D_numbers.ipynb#what-each-format-holds) |
-| FP8 and NVFP4, with and without a norm | with one scale for all tokens, E4M3 loses small tokens if their sizes span five powers of ten; a norm, or a scale for each token, prevents this; if one channel is far larger than the others, a norm recovers at most 3 dB of the signal-to-noise ratio on average, and next to nothing in NVFP4 | [Dot products](D_numbers.ipynb#a-dot-product-in-eight-bits-and-in-four) |
+| the limits of each format, and which part of a norm fails there | float16 runs out of range, bfloat16 runs out of digits, and FP8 runs out of both; an ε of $10^{-8}$ or less is 0 in float16 | [Formats](D_numbers.ipynb#what-each-format-holds) |
+| FP8 and NVFP4, with and without a norm | with one scale for all tokens, E4M3 loses small tokens if token sizes span six powers of ten; a norm, or a scale for each token, prevents this; if one channel is far larger than the others, a norm recovers at most 3 dB of the signal-to-noise ratio on average, and next to nothing in NVFP4 | [Dot products](D_numbers.ipynb#a-dot-product-in-eight-bits-and-in-four) |
 | sums of squares in float16, bfloat16, FP8 | a running sum is too small for wide tokens; averaging in pairs comes close | [Sums of squares](D_numbers.ipynb#the-sum-of-squares-by-width) |
-| tokens stored in FP8 | a token of RMS 0.01 to 100 keeps its RMS in E4M3 if its squares are added in float32; LayerNorm's variance is too large if the mean is many standard deviations | [Stored in FP8](D_numbers.ipynb#stored-in-fp8-added-in-float32) |
+| tokens stored in FP8 | a token of RMS 0.01 to 100 keeps its RMS in E4M3 if its squares are added in float32; LayerNorm's variance is too large if the mean is many times the standard deviation | [Stored in FP8](D_numbers.ipynb#stored-in-fp8-added-in-float32) |
 | a gain of 1, and of $1 + w$ | weight decay pulls the first to 0 and the second to 1; in bfloat16 a gain of 1 rounds away every small update | [Gains](D_numbers.ipynb#how-a-gain-is-stored) |
 | loss scaling | at our size float16 needs none; with a mean over 4,096 times as many tokens, most gradients between modules would be rounded to 0 | [Loss scaling](D_numbers.ipynb#loss-scaling) |
 | which gradient overflows first | with too large a scale, that of the output matrix; the norms' gains have the largest gradients only where float16 underflows | [And the norms?](D_numbers.ipynb#and-the-norms) |
@@ -29,7 +29,7 @@ inference?
 | training with norms in bfloat16 | no harm on ordinary tokens; we did not train with norms in float16 | [chapter 03](03_rmsnorm.ipynb#no-effect-on-ordinary-activations) |
 | position of ε, order of casts, $x - \mu$, $d - 1$; autocast, Welford's variance | in other chapters, or not tried | [What is not here](D_numbers.ipynb#what-is-not-here) |
 
-Below, *the series* means part 7 of *Transformer Anatomy*; the [errata](errata.md) list its mistakes by line. [What a claim is](claims.md) explains the words on a card, such as *preregistered* and *weak*.
+Below, *the series* means part 7 of *Transformer Anatomy*. The [errata](errata.md) list its mistakes by line. [What a claim is](claims.md) explains the words on a card, such as *preregistered* and *weak*.
 """
 
 # %% tags=["parameters"]
@@ -76,8 +76,8 @@ of_draws = partial(computed, unit="draws")
 r"""
 ## What each format holds
 
-A format has $p$ significant bits and a range. $p$ counts the leading 1, which is not stored: bfloat16 has eight significant bits and stores seven of them. The rounding error is at most $2^{-p}$ of a number, as long as the number is *normal*. Smaller numbers lose digits
-one by one, and everything below half of the smallest number is 0. Everything above the largest number becomes infinity. E4M3 and E2M1 have
+A format has $p$ significant bits and a range. The number $p$ counts the leading 1, which is not stored: bfloat16 has eight significant bits and stores seven of them. The rounding error is at most $2^{-p}$ of a number, as long as the number is *normal*. Smaller numbers lose digits
+one by one, and everything below half of the smallest number is rounded to 0. A number that is too large becomes infinity. E4M3 and E2M1 have
 no infinity: they saturate, so a square that is too large becomes the largest number (or NaN in E4M3, if a program asks for it). E4M3 and E5M2 are the two kinds of FP8 ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)); E2M1 is the
 format of NVFP4's values.
 """
@@ -135,9 +135,9 @@ r"""
 
 In a matrix product we round both operands, but not the sums. The **signal-to-noise ratio**
 is $10\log_{10}(\sum \text{exact}^2 / \sum \text{error}^2)$, in decibels; at 20 dB the error is a tenth of the result. Rounding to $p$ bits leaves an error of about
-$0.4\cdot2^{-p}$ of a value, whatever its size: for values spread evenly from one power of two to the next, the error's root mean square is $2^{-p}/\sqrt6$. The errors of both operands add up. Signal and noise both grow with width, so their ratio stays the same. Each bit halves the error: $20\log_{10}2 = 6.02$ dB.
+$0.4\cdot2^{-p}$ of a value, whatever its size: for values spread evenly from one power of two to the next, the error's root mean square is $2^{-p}/\sqrt6$. The squared errors of both operands add up. Signal and noise both grow with width, so their ratio stays the same. Each bit halves the error: $20\log_{10}2 = 6.02$ dB.
 
-To use a small range well, we divide a tensor by one number, so that its largest value just fits. **NVFP4** is E2M1 with a scale for each block of
+To use a small range well, we divide a tensor by one number, its *scale*, so that its largest value just fits. **NVFP4** is E2M1 with a scale for each block of
 16 values, which is itself stored in E4M3, and a scale for the tensor ([NVIDIA, 2025](https://arxiv.org/abs/2509.25149)). We emulate it. We
 did not train models with all products in FP8 or NVFP4.
 """
@@ -193,7 +193,7 @@ r"""
 ### Tokens of unlike size
 
 In large models, a few tokens have entries up to 100,000 times as large as others ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)), so tokens can differ widely in size. If one scale must fit all of them, small tokens fall below the format's smallest number. (We did not measure how much our tokens differ.)
-RMSNorm divides each token by its RMS, so normalized operands stay at the left end of every line in the figure. One scale for each token has the same effect without a norm.
+RMSNorm divides each token by its RMS, so normalized tokens correspond to the left end of every line in the figure below. One scale for each token has the same effect without a norm.
 """
 
 # %%
@@ -208,7 +208,7 @@ plots.curves(
     ylabel="signal to noise (dB)",
     caption="Signal-to-noise ratio of a product with one scale per tensor, for the worst tenth of the tokens, against the spread of their sizes in powers of ten. Each format loses less than 1 dB up to this spread: "
     + ", ".join(f"{way} {d}" for way, d in held.items())
-    + ". NVFP4's block scales are numbers in E4M3. After a norm all tokens have the same size, so their spread is 0.",
+    + ". The range of NVFP4 is limited by its block scales, which are stored in E4M3. After a norm all tokens have the same size, so their spread is 0.",
     provenance=lab.provenance(),
 ).named("unlike-tokens")
 
@@ -249,7 +249,7 @@ r"""
 ### An outlier channel
 
 Now one channel is $f$ times as large as the others in *every* token. Such a channel is an **outlier feature** ([Dettmers et al., 2022](https://arxiv.org/abs/2208.07339)). The outlier's rounding error is $f$ times as large and masks the
-ordinary channels: with $d$ channels the noise grows by $10\log_{10}(1 + f^2/d)$, in every format that can still represent both. E2M1 with one scale cannot.
+ordinary channels: with $d$ channels the noise grows by $10\log_{10}(1 + f^2/d)$, in every format that can still represent both the outlier and the other channels. E2M1 with one scale cannot.
 
 **A norm** divides the whole token by one number, so it changes no ratio between channels. But if the outlier outweighs all other channels, the norm gives it the same size in every token, and one scale then fits it exactly. This removes the outlier's rounding error
 but not that of its weight, so it removes at most half of the noise, $10\log_{10}2 = 3.01$ dB on average.
@@ -273,7 +273,7 @@ plots.curves(
     xlabel="size of the outlier channel relative to the others",
     ylabel="signal to noise (dB)",
     logx=True,
-    caption="Signal-to-noise ratio of the ordinary channels against the size of the outlier channel. Far above √1024 = 32 the formula predicts a loss of 20 dB for each "
+    caption="Signal-to-noise ratio of the ordinary channels, for the worst tenth of the tokens, against the size of the outlier channel. Far above √1024 = 32 the formula predicts a loss of 20 dB for each "
     "factor of ten. At the right end a norm raises the ratio of bfloat16 and E4M3 a little, but not that of NVFP4.",
     provenance=lab.provenance(),
 ).named("outlier-channel")
@@ -347,10 +347,10 @@ combine(lambda *of: fmean(of), *(given[way][1000] for way in four)).claim(
 r"""
 ### Why unit vectors may do with four bits
 
-[Fishman et al. (2026)](https://arxiv.org/abs/2605.06067) train nGPT ([chapter 08](08_ngpt.ipynb)) in NVFP4 without the usual precautions. Their reason: if the entries of two
+[Fishman et al. (2026)](https://arxiv.org/abs/2605.06067) train nGPT ([chapter 08](08_ngpt.ipynb)) in NVFP4 without the usual precautions. They give this reason: if the entries of two
 vectors agree in sign a little more often than not, their products add up with width, whereas rounding errors, which have no common sign, partly cancel. On the sphere, they say, entries do agree. With correlation $\rho$ the signal's power is
-$d + (\rho d)^2$, and that of the noise grows as $d$: from width 512 to 4,096 their ratio rises by $10\log_{10}\frac{1+4096\rho^2}{1+512\rho^2}$ decibels in three doublings. If the correlation
-is strong, the errors get a common sign, too, because E2M1's errors are not independent of its values. We did not measure which $\rho$ trained models have.
+$d + (\rho d)^2$, and the noise's power is proportional to $d$. From width 512 to 4,096 their ratio rises by $10\log_{10}\frac{1+4096\rho^2}{1+512\rho^2}$ decibels in three doublings. If the correlation
+is strong, the errors get a common sign, too, because E2M1's errors are not independent of the rounded values. We did not measure which $\rho$ trained models have.
 """
 
 
@@ -392,12 +392,12 @@ r"""
 RMSNorm squares $d$ numbers and adds the squares; a mean and a variance are sums of $d$ terms, too. *The series* says (l. 440) that computing any of the three in FP8 is "completely unreliable". Three things can go
 wrong, and only the last concerns how tokens are *stored*.
 
-- **The end of the range.** The squares of $d$ numbers of RMS $r$ add up to $dr^2$. Float16's largest number is 65504, and numbers below 65520 round to it. So a sum that is added exactly and then *kept* in float16 overflows if $r \ge \sqrt{65520/d}$, which is 4 at width 4,096 and
+- **The end of the range.** The squares of $d$ numbers of RMS $r$ add up to $dr^2$. Float16's largest number is 65504, and numbers below 65520 round to it. So a sum that is computed exactly and then stored in float16 overflows if $r \ge \sqrt{65520/d}$, which is 4 at width 4,096 and
 2 at 16,384. The *mean* of squares overflows only if a square does, that is, if an entry is 256 or larger ([chapter 03](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8)). In E4M3 no sum exceeds 448. Kernels that add in float32, as ours do, reach neither limit.
-- **A running sum.** Once a sum is $2^p$ times as large as a term, adding the term may change nothing. Once it is $2^{p+1}$ times as large, adding it changes nothing. A running sum of ones stops at $2^p$ (the first table's last column). Sums of different squares stop later but are too small as well. So a running float16 sum can be finite even if the exact sum overflows.
+- **A running sum.** Once a sum is $2^p$ times as large as a term, adding the term may leave the sum unchanged. Once the sum is $2^{p+1}$ times as large, it always does. A running sum of ones stops at $2^p$ (the first table's last column). Sums of different squares stop later but are too small as well. So a running float16 sum can be finite even if the exact sum overflows.
 - **Rounded tokens.** The errors of their entries average out, to about $2^{-p}/\sqrt d$ of the RMS, except for a bias that does not decrease with the width.
 
-The second problem depends on the order of the additions. If neighbours are averaged in pairs, both terms come from the same number of squares, and no result exceeds the larger of its terms.
+The second problem depends on the order of the additions. If neighbours are averaged in pairs, again and again, both terms of each addition are averages of equally many squares, and no result exceeds the larger of its terms.
 """
 
 # %%
@@ -465,7 +465,7 @@ large = (2.1 * rms_norm(draw_tokens(0, 16384)[0], eps=0.0)).square()  # RMS 2.1:
 exact(max(abs(rms - (65520 / width) ** 0.5) for width, rms in overflow.items())).claim(
     "D-a-sum-of-squares-overflows-by-width",
     "< 0.0011",
-    "A sum of d squares that is computed exactly and stored in float16 overflows if their RMS is √(65520/d) or larger.",
+    "A sum of d squares that is computed exactly and stored in float16 overflows if the RMS of the d numbers is √(65520/d) or larger.",
     found="The smallest RMS at which a sum of squares stored in float16 overflows differs from the formula by at most {mean:.4f} ({from_on}). If the additions are rounded to float16 as well, an exact sum of {true:,.0f} becomes {short:,.0f}.",
     source="the largest float16 is 65504; what rounds to it ends at 65520",
     beside={
@@ -579,9 +579,9 @@ of_draws(inside.amax((0, -1)).tolist()).claim(
 
 # %% [markdown]
 r"""
-In FP8 the error and the bias have the same size at the larger width, so only bias is left. In bfloat16 the error still decreases. Below RMS 0.01 E4M3 rounds small entries to 0, and above 100 it saturates. E5M2 has a wider range at both ends.
+In FP8 the error and the bias have nearly the same size at the larger width, so hardly anything but bias is left. In bfloat16 the error still decreases with the width. At RMS 0.001 E4M3 rounds most entries to 0, and at RMS 300 large entries saturate. E5M2 has a wider range at both ends.
 
-LayerNorm's variance is another matter. Numbers near 10 are 1 apart in E4M3, and an error that is spread evenly over a step of 1 has a variance of $1/12$. This adds to the token's variance, which is 1 if the mean is 10 standard deviations.
+LayerNorm's variance is less robust. Numbers near 10 are 1 apart in E4M3, and an error that is spread evenly over a step of 1 has a variance of $1/12$. The variance of the error adds to that of the token, which is 1 if the mean is 10 standard deviations.
 """
 
 # %%
@@ -600,9 +600,9 @@ of_draws(error_of_variance("e4m3").mean(-1).tolist()).claim(
 
 # %% [markdown]
 r"""
-So for RMSNorm, within a format's range, only the *addition* needs float32. For LayerNorm, storage alone can spoil the variance if tokens have a large mean.
+So to compute a token's RMS, within a format's range, only the *addition* needs float32. For LayerNorm, storage alone can spoil the variance if tokens have a large mean.
 
-FP8 should save time, too: a norm that writes FP8 for the next product writes half as many bytes as one in bfloat16. Inference libraries have such kernels ([FlashInfer](https://docs.flashinfer.ai/generated/flashinfer.norm.fused_add_rmsnorm_quant.html)), and so has our package (`normkernels.rms_norm_fp8`), but we timed none.
+FP8 should save time, too: a norm that writes FP8 for the next product writes half as many bytes as one that writes bfloat16. Inference libraries have such kernels ([FlashInfer](https://docs.flashinfer.ai/generated/flashinfer.norm.fused_add_rmsnorm_quant.html)), and so has our package (`normkernels.rms_norm_fp8`), but we timed none.
 """
 
 # %% [markdown]
@@ -619,7 +619,7 @@ norm.
 
 **Rounding.** bfloat16's numbers are $2^{-7}$ apart above 1 and $2^{-8}$ below. So if a gain of 1 is stored directly, every increase of up to $2^{-8}$ and every decrease of up to $2^{-9}$ is rounded away: updates of a size in between can shrink the gain but not enlarge it. Around 0 the numbers are close enough. Let $w$ rise in steps of 0.001: from $w = ¼$ on, rounding makes each
 step nearly twice as large, and from ½ on it removes every step. Without a float32 copy of the weights, a gain stored as $1 + w$
-learns as long as $w$ is small, if the sum is computed in float32. In bfloat16, $1 + 0.001$ is 1 again:
+learns as long as $w$ is small, if $1 + w$ is computed in float32. In bfloat16, $1 + 0.001$ is rounded to 1:
 """
 
 # %%
@@ -641,7 +641,7 @@ exact(gain.item() - 1).claim(
 r"""
 ## Loss scaling
 
-Float16's smallest number is $2^{-24}$; a gradient below half of that is rounded to 0. A loss is a mean over $N$ tokens, so each gradient of the backward pass contains a
+Float16's smallest number is $2^{-24}$. A gradient below half of it is rounded to 0. A loss is a mean over $N$ tokens, so each gradient of the backward pass contains a
 factor $1/N$. **Loss scaling** multiplies the loss by $S$ and divides weight gradients by $S$ in float32, before the optimizer sees them
 ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)). So $S/N$ must suit the format's range.
 
@@ -688,7 +688,7 @@ plots.curves(
     fates,
     xlabel="k, where the scale is 2 to the k",
     ylabel="gradient entries (%)",
-    caption="Share of gradient entries that float16 rounds to 0 or to infinity, against the loss scale, in a first pass over 512 tokens. At small scales gradients vanish, at large scales the first gradients overflow, and in between neither happens. A mean over 4,096 times as many tokens moves all curves to the right by 12.",
+    caption="Share of gradient entries that float16 rounds to 0 or to infinity, against the loss scale, in a first pass over 512 tokens. At small scales gradients vanish, at large scales the largest gradients overflow, and in between neither happens. A mean over 4,096 times as many tokens moves both curves to the right by 12.",
     provenance=lab.provenance(),
 ).named("loss-scaling")
 
@@ -706,8 +706,8 @@ fates["rounded to 0"][-12].claim(
 r"""
 ### Trained with rounded gradients
 
-We train the same model for 150 steps. Gradients are rounded between modules and at the weights; weights, Adam's averages and the
-forward pass stay in float32. Scales below 1 imitate means over more tokens. This is exact between modules but too severe at the weights, where the tokens' gradients are added up.
+We train the same model for 150 steps. Gradients are rounded between modules and at the weights. Weights, Adam's averages and the
+forward pass stay in float32. Scales below 1 imitate means over more tokens. The imitation is exact between modules but too severe at the weights, where the tokens' gradients are added up.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -786,7 +786,7 @@ cost[1.0].claim(
 
 # %% [markdown]
 r"""
-The sentences on the next three cards claim more than the cards test. For "every scale" we tried 1, $2^8$ and $2^{16}$. "Ends the run" means that more than four runs in ten overflow. And we added $2^{22}$ only after we had seen $2^{18}$, so the third card is not an independent
+The sentences on the next three cards claim more than the cards test. For "every scale" we tried 1, $2^8$ and $2^{16}$. "Ends the run" means that more than four runs in ten overflow. We added $2^{22}$ only after we had seen $2^{18}$, so the third card is not an independent
 forecast.
 """
 
@@ -841,11 +841,11 @@ lower.claim(
 
 # %% [markdown]
 r"""
-One seed of E5M2 is so far from the others that the last card's interval reaches below 0. This is why that card says "not seen".
+With E5M2 gradients, the difference between the two scales is so much larger for one seed than for the others that the last card's interval reaches below 0. This is why that card says "not seen".
 
 ### Dynamic scaling: GradScaler
 
-The largest scale that works is not known in advance, and it differs between seeds. So training programs halve the scale and skip the step when anything overflows, and double the scale after a number of good steps
+The largest scale that works is not known in advance, and it differs between seeds. So training programs halve the scale and skip the step when any gradient overflows, and double the scale after a number of good steps
 (2,000 in PyTorch):
 """
 
@@ -899,7 +899,7 @@ r"""
 *The series* (l. 442–446) says two things. First, a norm divides gradients by σ, which can amplify small ones. Second, when a scale must be lowered, it is often the gradients of norms that overflowed. The first statement is
 true for tokens with an RMS below 1. A norm divides gradients by the token's RMS ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)), so for large tokens, such as those deep in a Pre-Norm stream, gradients *shrink*.
 
-We test one reading of the second statement: we compare gradients of the norms' *gains* with those of other weights, because PyTorch's check looks at the weights' gradients. The runs on the card have float32 gradients. We did not trace gradients that pass *through* norms, which the series means as well.
+We test one reading of the second statement: we compare gradients of the norms' *gains* with those of other weights, because PyTorch's check looks at the weights' gradients. The card uses the runs with float32 gradients. We did not trace gradients that pass *through* norms, which the series means as well.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -922,7 +922,7 @@ times = [gain_of_backward(rms) for rms in grid]
 exact(float(np.polyfit(np.log(grid), np.log(times), 1)[0])).claim(
     "D-a-norm-divides-gradients-by-the-size",
     "in [-1.001, -0.999]",
-    "A norm divides the gradients that pass through it by the token's RMS.",
+    "RMSNorm divides the gradients that pass through it by the token's RMS.",
     found="For tokens of RMS 0.01, 1 and 100, RMSNorm multiplies a gradient by {small:.1f}, {one:.2f} and {large:.3f}. The factor scales as the RMS to the power {mean:.3f}.",
     source="RMSNorm's Jacobian",
     published="'can amplify small gradients'",
@@ -1014,7 +1014,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-At $2^{20}$ every run overflows in its first step, in the output matrix and never in a gain. At $2^{22}$ gains overflow, too, but only together with the output matrix and the embedding. At small scales the opposite holds: from $2^{-10}$ down, late in every run, the gains have the largest gradients of all. We did not trace why. So "contradicted" applies to runs whose gradients float16 can represent.
+At $2^{20}$ every run overflows in its first step, and only in the output matrix. At $2^{22}$ gains overflow, too, but only together with the output matrix and the embedding. At small scales the opposite holds: from $2^{-10}$ down, late in every run, the gains have the largest gradients of all weights. We did not trace why. So "contradicted" applies to runs whose gradients float16 can represent.
 
 ## Who uses which norm
 
@@ -1068,9 +1068,9 @@ exact(len(wrong)).claim(
 # %% [markdown]
 r"""
 The table's norms are right, but a column of names cannot show everything: Gemma 2 has a norm on both sides of each sublayer
-([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)). The table's note goes further (l. 296): no major model since Llama 1 ([Touvron et al., 2023](https://arxiv.org/abs/2302.13971)) uses full LayerNorm. Counterexamples are Falcon
+([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)). The table's note says (l. 296) that no major model since Llama 1 ([Touvron et al., 2023](https://arxiv.org/abs/2302.13971)) uses full LayerNorm, that is, with gain and bias. Counterexamples are Falcon
 ([Almazrouei et al., 2023](https://arxiv.org/abs/2311.16867)), StableLM 2 ([Bellagente et al., 2024](https://arxiv.org/abs/2402.17834)), StarCoder 2 ([Lozhkov et al., 2024](https://arxiv.org/abs/2402.19173)), Nemotron-4
-([Parmar et al., 2024](https://arxiv.org/abs/2402.16819)) and Phi-3.5-MoE ([Abdin et al., 2024](https://arxiv.org/abs/2404.14219)). (The LayerNorms of OLMo 1 ([Groeneveld et al., 2024](https://arxiv.org/abs/2402.00838)) have neither gain nor bias, and those of Cohere's Command R and Command A ([Team Cohere, 2025](https://arxiv.org/abs/2504.00698)) have no bias.) We picked these by hand because they have LayerNorm; whether they are *major* is a judgement. Our program reads in the code of transformers 5.23.0 which norms the layers construct
+([Parmar et al., 2024](https://arxiv.org/abs/2402.16819)) and Phi-3.5-MoE ([Abdin et al., 2024](https://arxiv.org/abs/2404.14219)). (The LayerNorms of OLMo 1 ([Groeneveld et al., 2024](https://arxiv.org/abs/2402.00838)) have neither gain nor bias, and those of Cohere's Command R and Command A ([Team Cohere, 2025](https://arxiv.org/abs/2504.00698)) have no bias.) We picked these models by hand because they have LayerNorm. Whether they are *major* is a judgement. Our program reads in the code of transformers 5.23.0 which norms the layers construct
 (`tests/norm_census.py` has its rules; a norm that is called LayerNorm but subtracts nothing counts as RMSNorm).
 """
 
@@ -1142,7 +1142,7 @@ For one token of width $d$, in one kernel, with bfloat16 everywhere:
 | LayerNorm | $7d$ | $4d$ | $4d$ |
 
 At $d = 8192$ that is 48 KiB for RMSNorm and 64 KiB for LayerNorm; *the series* (l. 474–488) has 64 and 96 KiB, with float32 parameters. An H100's memory needs $48\cdot1024/3.35\cdot10^{12} = 15$ ns and 20 ns to move them, whereas any
-kernel launch takes microseconds. So we estimate that with one sequence either norm costs one launch. With many sequences the activations dominate, and both norms have the same.
+kernel launch takes microseconds. So we estimate that with one sequence either norm costs one launch. With many sequences the activations dominate, and they are the same for both norms.
 [A whole model](09_memory_wall.ipynb#a-whole-model) derives the **estimate** used here.
 
 On an H100 we timed large tensors, as for a long prompt, but not one token. Inference runs the *forward* pass only:
@@ -1201,7 +1201,7 @@ wholes = {
 plots.share_bars(
     wholes,
     notes={name: f"{1e3 * sum(parts.values()):.3g} ms" for name, parts in wholes.items()},
-    caption="Estimated share of a decoding step that norms and the sums before them take, for an 8B model on one H100, a 70B model on four and a 405B model on sixteen. Unfused means nine kernels for each norm, as PyTorch runs "
+    caption="Estimated share of a decoding step that norms and the residual additions before them take, for an 8B model on one H100, a 70B model on four and a 405B model on sixteen. Unfused means nine kernels for each norm, as PyTorch runs "
     "the formula. A kernel takes at least 2 µs. Communication is left out.",
 ).named("inference-share")
 
@@ -1214,7 +1214,7 @@ exact(100 * shift / sum(parts.values())).claim(
     "< 0.05",
     "Reading LayerNorm's biases takes less than a twentieth of a per cent of a decoding step of a 70B model.",
     found="Reading the biases of {n_norms} norms takes an estimated {micro:.1f} µs, which is {mean:.3f} % of a decoding step, if nothing hides this time. In our estimate of the whole step, kernel launches hide it.",
-    source="bytes over 0.9 of the data sheet's bandwidth; a 70B model on four H100s. By the estimate both norms take a kernel's shortest time: a difference of 0",
+    source="bytes over 0.9 of the data sheet's bandwidth; a 70B model on four H100s. By the estimate, both norms take a kernel's shortest time, so the estimated difference is 0",
     beside={"n_norms": seventy.norms, "micro": 1e6 * shift},
 )
 
@@ -1238,13 +1238,13 @@ plots.table(
 
 # %% [markdown]
 r"""
-*The series* (l. 504–511) extrapolates its micro-benchmarks: RMSNorm is said to save 22.4 µs, which is 0.2 to 0.3 % of a step. Bytes explain only a small part of this saving. The micro-benchmarks themselves are inconsistent: their times are shorter than a kernel launch, and the first one's printed share of the bandwidth is more than ten times too high ([chapter 09](09_memory_wall.ipynb#what-the-sources-say-and-what-we-measured)). So we cannot judge this saving.
+*The series* (l. 504–511) extrapolates its micro-benchmarks: RMSNorm is said to save 22.4 µs, which is 0.2 to 0.3 % of a step. Bytes explain only a small part of this saving. The micro-benchmarks themselves are doubtful: their times are shorter than a kernel launch, and the first one's printed share of the bandwidth is more than ten times too high ([chapter 09](09_memory_wall.ipynb#what-the-sources-say-and-what-we-measured)). So we cannot judge this saving.
 
-More GPUs raise the share, because they divide the matrices and repeat the norms. With more sequences attention takes longer and the share falls, but at 405B and 64 sequences a norm moves so many bytes that it takes longer than the shortest kernel, and the share rises. By our estimate, running a norm as one kernel saves far more than replacing LayerNorm by RMSNorm.
+In the table above, more GPUs raise the norms' share of the time, because they divide the matrices and repeat the norms. With more sequences attention takes longer and the share falls, but at 405B and 64 sequences a norm moves so many bytes that it takes longer than the shortest kernel, and the share rises. By our estimate, running a norm as one kernel saves far more than replacing LayerNorm by RMSNorm.
 
 ## What is not here
 
-Chapter 03 covers training with norms in bfloat16, which the series charts in l. 448–456 ([Training with a one-pass variance](03_rmsnorm.ipynb#training-with-a-one-pass-variance)), the position of ε, and the order of casts ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)). Chapter 01 covers the variance with $d-1$ and a bfloat16 tensor in a float32 `nn.LayerNorm` ([Where it goes wrong](01_batchnorm_vs_layernorm.ipynb#where-it-goes-wrong)). Chapter 09 has [times on a GPU](09_memory_wall.ipynb#times-on-a-gpu).
+Chapter 03 covers training with norms in bfloat16, which the series charts in l. 448–456 ([Training with a one-pass variance](03_rmsnorm.ipynb#training-with-a-one-pass-variance)), the subtraction $x - \mu$ in bfloat16 ([Limited precision](03_rmsnorm.ipynb#limited-precision-bfloat16-float16-fp8)), the position of ε, and the order of casts ([Small print](03_rmsnorm.ipynb#small-print-ε-and-the-last-rounding)). Chapter 01 covers the variance with $d-1$ and a bfloat16 tensor in a float32 `nn.LayerNorm` ([Where it goes wrong](01_batchnorm_vs_layernorm.ipynb#where-it-goes-wrong)). Chapter 09 has [times on a GPU](09_memory_wall.ipynb#times-on-a-gpu).
 
 We did not try autocast, the upcasts inside PyTorch's norms, Welford's variance, one token's norm on a GPU, or a forward pass in FP8.
 

@@ -11,10 +11,10 @@ r"""
 # HybridNorm's tables, again
 
 **Question.** Chapter 06 follows one claim of the HybridNorm paper ([Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598), here always its early
-version). The paper has seven tables, and figures of gradients and of scaling. Its models have 151 million to 7 billion parameters, ours 80 to 307 thousand. What becomes of
-each table and figure at our size?
+version). The paper has seven tables, and figures of gradients and of scaling. Its models have 151 million to 7 billion parameters, ours 80 to 307 thousand. What do we
+find for each table and figure at our size?
 
-**In short.** We trained the paper's rows on the book's [ladder](02_pre_and_post_norm.ipynb#other-learning-rates-and-full-training-runs), the experiment grid that all chapters share, with a tuned learning rate for each row. Size S has six blocks of width 32, and M is twice as wide. [What a claim is](claims.md) explains the words on cards.
+**In short.** We trained the methods of the paper's tables on the book's [ladder](02_pre_and_post_norm.ipynb#other-learning-rates-and-full-training-runs), the experiment grid that all chapters share, with a tuned learning rate for each method. Size S has six blocks of width 32, and M is twice as wide. [What a claim is](claims.md) explains the words on cards.
 
 | you look for | in a sentence | section |
 | --- | --- | --- |
@@ -26,7 +26,7 @@ each table and figure at our size?
 | Table 3, initialization | in the paper, the sign of HybridNorm's improvement over Pre-Norm changes with the initialization; here, at size S with embeddings of RMS 1, no initialization gives a detectable improvement, and the Normal and Xavier initializations give HybridNorm a higher loss (in a preliminary evaluation, Depth-Scaled does, too, but only just); for other embeddings see [chapter 06](06_hybridnorm.ipynb#small-embeddings-that-can-grow) | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
 | Table 4, sixteen placements | at size S, the order of the rows correlates with that of the published perplexities on C4, perhaps by chance; HybridNorm, which is QKV-Post, has a lower loss than KC-, QKC- and QKVC-Post, is not distinguishable from KV- and QK-Post, and has a higher loss than QKV-Pre, Pre-QKV-Pre and Pre-QK-Pre | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
 | QK-Post, which diverges in the paper | HybridNorm without the norm on values; out of range: in the paper it may have diverged at any of 95,367 steps, and in our 3,200 it never does | [QK-Post](E_hybridnorm.ipynb#qk-post-the-row-without-a-number) |
-| Figure 4, other first blocks | HybridNorm\* is not distinguishable from HybridNorm, nor, in preliminary evaluations, are an embedding norm and another first block | [first blocks](E_hybridnorm.ipynb#figure-4-the-first-block), [appendix C](C_zoo.ipynb#first-blocks) |
+| Figure 4, other first blocks | HybridNorm\* is not distinguishable from HybridNorm, and neither are an embedding norm and another first block | [first blocks](E_hybridnorm.ipynb#figure-4-the-first-block), [appendix C](C_zoo.ipynb#first-blocks) |
 | Table 5, depth | at width 32 and with embeddings of RMS 1 Post-Norm has a higher loss than Pre-Norm with 6, 12 and 24 blocks; no improvement of HybridNorm or HybridNorm\* is detected with 6 or 12, and with 24 both have a higher loss than Pre-Norm | [Table 5](E_hybridnorm.ipynb#table-5-depth) |
 | Figure 5, gradients at steps 1 and 100 | at step 1, with 29 blocks and small embeddings, Pre-Norm's gradients grow towards the first blocks, HybridNorm's are even except in the first block, and Post-Norm's do not vanish; at step 100, with twelve blocks and embeddings of RMS 1, HybridNorm's are more even than Post-Norm's, and their evenness is not distinguishable from that of Pre-Norm's | [Figure 5](E_hybridnorm.ipynb#figure-5-gradients-block-by-block) |
 | Appendix A, derivatives of a head | both lemmas are right; the early version of the theorem lacks a factor | [Appendix A](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem) |
@@ -230,9 +230,9 @@ print(f"Paired by seed, which was not preregistered: {name_apart(by_pair)}")
 r"""
 ### Does our order agree with the published one?
 
-Spearman's $\rho$ of two orders is the correlation of their ranks: 1 for the same order, and 0 on average for random ones. The bound that we preregistered assumes fifteen rows in random order. It is too low: Pre-QKV-Post computes the same function as HybridNorm, and Pre-QKV-Pre the same as QKV-Pre, so there are only thirteen different functions, and a larger $\rho$ can occur by chance.
+Spearman's $\rho$ of two orders is the correlation of their ranks: 1 for the same order, and 0 on average for random ones. The bound in the second card's criterion assumes fifteen rows in random order. It is too low: Pre-QKV-Post computes the same function as HybridNorm, and Pre-QKV-Pre the same as QKV-Pre. There are thus only thirteen different functions, and a larger $\rho$ can occur by chance.
 
-The cards' intervals take the published numbers as exact, although each may be a single run. Each point on the cards leaves out one seed of each row.
+The cards' intervals treat the published numbers as exact, although each may come from a single run. Each point on the cards is computed without one seed of each row.
 """
 
 
@@ -336,7 +336,7 @@ r"""
 The paper's table has three groups of rows. From the first it concludes that QKV is the most effective way to normalize inside attention. From the second it concludes that QKV-Norm is better with Post-Norm in the feed-forward layer than with Pre-Norm. From the third it concludes that Pre-Post improves on Pre-Norm and that QKV-Norm improves on Pre-Post
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Each of the next cards compares two rows.
 
-The text of section 4.4 describes Pre-QKV-Pre with Post-Norm in the feed-forward layer; by its name and the paper's appendix E it has Pre-Norm there. The text also says that HybridNorm and HybridNorm\* surpass all other rows, but QKV-Pre (19.96) and Pre-QKV-Pre (19.97) have lower perplexities on C4 than HybridNorm (20.00) ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
+The text of section 4.4 describes Pre-QKV-Pre with Post-Norm in the feed-forward layer. According to its name and the paper's appendix E, it has Pre-Norm there. The text also says that HybridNorm and HybridNorm\* surpass all other rows, but QKV-Pre (19.96) and Pre-QKV-Pre (19.97) have lower perplexities on C4 than HybridNorm (20.00) ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 """
 
 # %%
@@ -353,7 +353,7 @@ for name, numbers in {
 
 # %% [markdown]
 r"""
-For KC-, QKC- and QKVC-Post these cards compare runs on a GPU with HybridNorm's runs on a CPU. Is the device the reason for the difference? We trained QKVC-Post again on a CPU, with the same seeds:
+For KC-, QKC- and QKVC-Post these cards compare runs on a GPU with HybridNorm's runs on a CPU. Is the device the reason for the differences? We trained QKVC-Post again on a CPU, with the same seeds:
 """
 
 # %%
@@ -367,7 +367,7 @@ print(f"QKVC-Post's test loss on the GPU minus that on the CPU: {changed} nats (
 r"""
 We have not repeated KC- and QKC-Post on a CPU, nor any run of size M on another device.
 
-The paper's abstract and introduction also say that HybridNorm is better than Post-Norm and than Mix-LN. The third of the next cards tests what the paper concludes from its second group of rows: that QKV-Norm is better with Post-Norm in the feed-forward layer than with Pre-Norm.
+The paper's abstract and introduction also say that HybridNorm is better than Post-Norm and than Mix-LN. The third of the next cards tests the paper's conclusion from its second group of rows.
 """
 
 
@@ -395,8 +395,8 @@ compare_rows("E-hybrid-below-qkv-pre", "HybridNorm", "QKV-Pre", "20.00 and 19.96
 
 # %% [markdown]
 r"""
-**Rows that are one function.** If queries, keys and values are normalized, a norm on attention's input does not change the functions that the block can compute (`06-rows-that-are-one-function`). The paper has
-$20.13$ against $20.00$ for one such pair and $19.97$ against $19.96$ for the other ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The additional norm contributes only a gain, which can be multiplied into the matrices. If the first difference is not due to chance, then this gain changes training.
+**Rows that are one function.** If queries, keys and values are normalized, a norm on attention's input does not change the functions that the block can compute (`06-rows-that-are-one-function`). The paper prints perplexities of
+$20.13$ and $20.00$ for one such pair, and of $19.97$ and $19.96$ for the other ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The additional norm contributes only a gain, which can be multiplied into the matrices. If the first difference is not due to chance, then this gain affects training.
 """
 
 # %%
@@ -455,7 +455,7 @@ computed(costs).tuned(lacks).claim(
 r"""
 ### QK-Post, the row without a number
 
-In the paper QK-Post diverges and has no number ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). It is HybridNorm without the norm on values, so attention's output grows in proportion to the stream. Our runs cannot test the paper's observation: they are short, and a tuned learning rate is one at which the method trains. At a learning rate of 0.1, our only run of QK-Post learns no more than the frequencies of letters.
+In the paper QK-Post diverges and has no number ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). It is HybridNorm without the norm on values, so attention's output grows in proportion to the stream. Our runs cannot test the paper's observation: they are short, and a tuned learning rate is one at which the method trains. At a learning rate of 0.1, we have a single run of QK-Post, and it stays at the unigram baseline (letter frequencies).
 """
 
 # %%
@@ -479,7 +479,7 @@ if "QK-Post" in ends:
 r"""
 ### Figure 4: the first block
 
-In HybridNorm's first block, attention reads raw embeddings. The paper tries three changes: HybridNorm\*'s first block, First-QKV-Pre, and EmbedNorm, a norm on the embeddings. All but EmbedNorm lower the training loss and help on HellaSwag ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.4). The last two are in [appendix C](C_zoo.ipynb#first-blocks).
+In HybridNorm's first block, attention reads raw embeddings. The paper tries three changes: HybridNorm\*'s first block, a first block of the row QKV-Pre (First-QKV-Pre), and a norm on the embeddings (EmbedNorm). All but EmbedNorm lower the training loss and help on HellaSwag ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.4). The last two are in [appendix C](C_zoo.ipynb#first-blocks).
 """
 
 
@@ -517,7 +517,7 @@ compare_rows("E-star-below-pre", "HybridNorm*", "Pre-Norm", "19.85 and 20.30", f
 r"""
 ### Figures 1, 7 and 8: loss throughout training
 
-The paper concludes from its curves that HybridNorm\* and HybridNorm have a consistently lower training loss than Pre-Norm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). In our runs:
+The paper concludes from its curves that HybridNorm\* and HybridNorm have a consistently lower training loss than Pre-Norm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The next figure shows the differences in our runs:
 """
 
 
@@ -545,12 +545,12 @@ plots.curves(
 
 # %% [markdown]
 r"""
-Our curves differ: HybridNorm and HybridNorm\*, whose tuned learning rates are lower than Pre-Norm's, have a higher training loss. The difference shrinks, and in the last tenth of the training little of it is left.
+Our curves differ from the paper's: HybridNorm and HybridNorm\*, whose tuned learning rates are lower than Pre-Norm's, have a higher training loss. The difference shrinks, and in the last tenth of the training little of it is left.
 
 ## Table 3: first weights
 
-The paper trains Pre-Norm and HybridNorm from three initializations ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). *Normal* draws all matrices with a standard deviation of $1/\sqrt{2.5\,d}$. *Megatron* then divides the matrices that write to the stream by $\sqrt{2L}$ in a model of $L$ blocks, and
-*Depth-Scaled* divides them by $\sqrt{2\ell}$ in block $\ell$. For each initialization we compare HybridNorm with Pre-Norm, each at its tuned learning rate. Chapter 06 has the cards of two initializations: `06-depth-scaled-lead` and, for Xavier's larger weights, which the paper does not try, `06-hybrid-behind-from-xavier`.
+The paper trains Pre-Norm and HybridNorm from three initializations ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). *Normal* draws all matrices with a standard deviation of $1/\sqrt{2.5\,d}$ for width $d$. *Megatron* then divides the matrices that write to the stream by $\sqrt{2L}$ in a model of $L$ blocks, and
+*Depth-Scaled* divides them by $\sqrt{2\ell}$ in block $\ell$. For each initialization we compare HybridNorm with Pre-Norm, each at its tuned learning rate. The cards for Depth-Scaled and for Xavier's larger weights, which the paper does not try, are in chapter 06: `06-depth-scaled-lead` and `06-hybrid-behind-from-xavier`.
 """
 
 # %%
@@ -693,7 +693,7 @@ plots.curves(
     xlabel="learning rate (thousandths)",
     ylabel="validation loss (nats)",
     logx=True,
-    caption="Validation loss against learning rate with 24 blocks, for three tuning seeds at every rate that was tried. Rates at which the loss of one seed exceeds 2 nats are left out: 0.0056 and 0.01 for Post-Norm, and 0.01 for HybridNorm and HybridNorm*.",
+    caption="Validation loss against learning rate with 24 blocks, for three tuning seeds at every rate that was tried. Rates at which the loss of at least one seed exceeds 2 nats are left out: 0.0056 and 0.01 for Post-Norm, and 0.01 for HybridNorm and HybridNorm*.",
     provenance=lab.provenance(climbed.where(arm=[*at_24.values()], rung=tallest, stage="tuning")),
 ).named("depth-rates")  # fmt: skip
 
@@ -727,7 +727,7 @@ compare_at(0.00316).claim(
     "> 0",
     "With 24 blocks, at HybridNorm*'s tuned learning rate, HybridNorm* has a higher test loss than Pre-Norm.",
     found="With three seeds, at HybridNorm*'s tuned learning rate of 0.0032, Pre-Norm's test loss is {apart:.4f} nats {side} HybridNorm*'s. At Pre-Norm's tuned learning rate of 0.0056, HybridNorm*'s test loss minus Pre-Norm's is {more:+.4f} nats.",
-    source="this appendix, after both had reported",
+    source="this appendix, after both had been evaluated",
     beside={
         "more": compare_at(0.00562),
         "control": "one rate for both",
@@ -740,20 +740,20 @@ print(f"With the same three seeds, HybridNorm's loss minus Pre-Norm's: {', '.joi
 
 # %% [markdown]
 r"""
-Much of the difference from Pre-Norm therefore appears only at the higher rate: between the two rates Pre-Norm's loss falls, whereas those of HybridNorm and HybridNorm\* rise. At the lower rate, too, HybridNorm and HybridNorm\* have a higher mean loss than Pre-Norm, but three seeds cannot distinguish the differences from zero.
+Much of the difference from Pre-Norm therefore appears only at the higher of the two rates: from the lower to the higher, Pre-Norm's loss falls, whereas those of HybridNorm and HybridNorm\* rise. At the lower rate, too, HybridNorm and HybridNorm\* have a higher mean loss than Pre-Norm, but three seeds cannot distinguish the differences from zero.
 
-Post-Norm's difference from Pre-Norm depends on how its rate is chosen. It is larger at the lower rate that our first rule for tuning gave (printed above). That rule also took into account a higher rate, at which one of the three tuning seeds never gets below the unigram baseline (letter frequencies). After that evaluation we changed the rule for all methods, so that such rates are left out. At Pre-Norm's tuned rate the paper's result is reproduced in part: one of Post-Norm's three tuning seeds stays at the unigram baseline, and the losses of the two others are far higher than Pre-Norm's. None diverges.
+Post-Norm's difference from Pre-Norm depends on how its rate is chosen. It is larger at the lower rate that our first rule for tuning gave (printed above). That rule also took into account Pre-Norm's tuned rate, which is higher. At that rate, one of Post-Norm's three tuning seeds stays at the unigram baseline. After that evaluation we changed the rule for all methods, so that such rates are left out. At Pre-Norm's tuned rate the paper's result is reproduced in part: the losses of the two other seeds, too, are far higher than Pre-Norm's. None of the three runs diverges.
 
-Our runs do not show why the signs for HybridNorm and HybridNorm\* differ from the paper's. Width, text per parameter and the choice of learning rates differ. The paper also starts Pre-Norm from Normal weights, and it draws small embeddings. With such embeddings, at size S, HybridNorm has a lower loss than Pre-Norm ([chapter 06](06_hybridnorm.ipynb#small-embeddings-that-can-grow)).
+Our runs do not show why the signs for HybridNorm and HybridNorm\* differ from the paper's. Our models have another width, read less text per parameter and have tuned learning rates. The paper also starts Pre-Norm from Normal weights, and it draws small embeddings. With small embeddings that can grow, at size S, HybridNorm has a lower loss than Pre-Norm ([chapter 06](06_hybridnorm.ipynb#small-embeddings-that-can-grow)).
 
 ## A mixture of experts
 
 The paper's second model has 64 small feed-forward layers per block, its *experts*, of which a router chooses eight for each token. It has 6.9 billion parameters, 1.3 billion of them active ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), sections 4.1 and 4.3).
-With HybridNorm\*, it has higher scores than with Pre-Norm in all eight benchmarks and a lower loss throughout. (Our text of the early version has lost the star here and in Figure 6, but version 4 prints it.) With experts $E_i$ and the router's weights $G_i$ for the chosen ones,
+With HybridNorm\*, it has higher scores than with Pre-Norm in all eight benchmarks and a lower loss throughout. (In our copy of the early version the star is missing here and in Figure 6, but version 4 prints it.) With experts $E_i$ and the router's weights $G_i$ for the chosen ones,
 
 $$\mathrm{MoE}(z) = \sum_{i\,\in\,\text{chosen}} G_i(z)\,E_i(z), \qquad z = N(Y)$$
 
-in Pre-Norm and in HybridNorm alike. The router reads the norm's output, so it does not depend on the size of the stream.
+in Pre-Norm and in HybridNorm alike. The router reads the norm's output, so its choice does not depend on the RMS of the stream.
 """
 
 # %% tags=["mechanism"]
@@ -804,16 +804,16 @@ Both questions are open until the remaining runs are done. The five seeds of the
 ## Figure 5: gradients, block by block
 
 The paper plots the norm of each layer's gradient at steps 1 and 100. It says that Pre-Norm's gradients explode in deeper models, that Post-Norm's vanish, and that HybridNorm's are balanced ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598), section 4.5).
-Section 4.4 initializes Pre-Norm with Normal weights and HybridNorm with Megatron's, so two things differ. For Post-Norm it names none, so we use both.
+In section 4.4 Pre-Norm starts from Normal weights and HybridNorm from Megatron's, so the two models differ in more than their norms. For Post-Norm the section names no initialization, so we use both.
 
-What should one expect? Pre-Norm's blocks read $N(X)$, and the Jacobian of $N$ is about $1/\mathrm{RMS}(X)$: gradients are largest where the stream is smallest, in the first blocks, and more so with small embeddings. HybridNorm divides by the size of a small embedding *once*, in its first block.
-Post-Norm divides the gradient on the skip by $\sqrt{1 + w^2}$ for each sublayer output of RMS $w$, and adds the gradient of the branch:
+What should one expect? Pre-Norm's blocks read $N(X)$, and the Jacobian of $N$ is about $1/\mathrm{RMS}(X)$: gradients are largest where the stream is smallest, in the first blocks, and more so with small embeddings. HybridNorm divides the gradient by the RMS of a small embedding only *once*, in its first block.
+In Post-Norm, the norm after a sublayer whose output has RMS $w$ divides the gradient by $\sqrt{1 + w^2}$. Below it, the gradients of skip and branch add up:
 
 $$\text{gradient below a sublayer} \approx \sqrt{\frac{1 + g^2}{1 + w^2}}\;\cdot\;\text{gradient above it},$$
 
-where the branch multiplies a random gradient's size by $g$. If doubling the input doubles the branch's output (degree 1), $g$ is about $w$, and the formula predicts equal gradients. A gated feed-forward layer is of degree 2 for small $x$ (a SiLU is then about half of its argument), and its $g$ is $\sqrt2$ times its $w$: gradients *grow* on the way down.
+where $g$ is the factor by which the branch multiplies a random gradient's size. If doubling the input doubles the branch's output (degree 1), $g$ is about $w$, and the formula predicts equal gradients. A gated feed-forward layer is of degree 2 for small $x$ (a SiLU is then about half of its argument), and its $g$ is $\sqrt2$ times its $w$: gradients *grow* on the way down.
 
-The figure seems to show the 16 layers of the 550M model. We use 29 blocks, the depth of Table 5's deeper model, where gradients should differ more, and sixteen for comparison. Embeddings are drawn at RMS 0.02, close to the $1/\sqrt{2.5\cdot1536} = 0.016$ of the 550M model.
+The paper's figure seems to show the 16 layers of the 550M model. We use 29 blocks, the depth of Table 5's deeper model, where gradients should differ more, and sixteen for comparison. Embeddings are drawn at RMS 0.02, close to the $1/\sqrt{2.5\cdot1536} = 0.016$ of the 550M model.
 
 Our preregistered forecast, that Post-Norm's gradients shrink on the way down, came from an earlier formula, without $g$. In the table below, the values at step 100 are for one learning rate, which was not tuned. The cards' intervals are for natural logarithms of ratios.
 """
@@ -987,11 +987,11 @@ drawn["HybridNorm"].measure(stand_out, at=1).claim(
 
 # %% [markdown]
 r"""
-At step 1 we find:
+We find, at step 1 unless stated otherwise:
 
 - **Pre-Norm**: gradients grow towards the first blocks, except with Megatron's weights and embeddings of RMS 1, where they are nearly equal.
-- **Post-Norm**: with the paper's gated layers gradients do not vanish; with Megatron's small sublayer outputs they are even. At step 100 they shrink on the way down, as published.
-- **HybridNorm**: with small embeddings the gradients of all blocks are of similar size, except in the first block, where the gradient is divided by the size of the embeddings. With embeddings of RMS 1 all gradients are similar, and so are Pre-Norm's with the same weights. So at step 1 the difference between the two recipes depends on the size of the embeddings.
+- **Post-Norm**: with the paper's gated layers gradients do not vanish. With Megatron's small sublayer outputs they are even. At step 100 they shrink on the way down, as published.
+- **HybridNorm**: with small embeddings the gradients of all blocks are of similar size, except in the first block, where the gradient is divided by the RMS of the embeddings. With embeddings of RMS 1 all gradients are similar, and so are Pre-Norm's with the same weights. So at step 1 the difference between the two recipes depends on the RMS of the embeddings.
 - **HybridNorm\***: the first block has a large gradient, too, and so has the second.
 
 Does Post-Norm's result depend on the gated feed-forward layer? We put five other layers in its place:
@@ -1078,7 +1078,7 @@ falls["ReLU"].claim(
 
 # %% [markdown]
 r"""
-With ReLU gradients shrink even at step 1, which the formula does not predict. With the two degree-1 layers whose outputs have mean 0 they do not shrink on average, so the cause is ReLU's mean and not the missing gate. A possible reason, which we did not test, is that this mean makes tokens similar: attention then passes on their common part at full size, but averages out a random gradient.
+With ReLU, gradients shrink even at step 1, which the formula does not predict. With the two degree-1 layers whose outputs have mean 0 they do not shrink on average, so the cause is ReLU's mean and not the missing gate. A possible reason, which we did not test, is that this mean makes tokens similar: attention then passes on their common part at full size, but averages out a random gradient.
 """
 
 # %% [markdown]
@@ -1174,21 +1174,21 @@ exact(furthest(normed=True), tolerance=1e-10).claim(
 
 # %% [markdown]
 r"""
-Theorem A.3 derives bounds from the lemmas, printed inside an $\mathcal O(\cdot)$. The early version divides by the smallest singular value $\sigma$ of $XW$. This does not give a bound: a larger $X$ lowers the result and leaves the derivatives
-unchanged. Version 4 takes the smallest singular value of $W$, and has a correct, slightly loose bound for $W_V$ ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With this $\sigma$, the bounds for $s$ tokens are:
+Theorem A.3 derives bounds from the lemmas and prints them inside an $\mathcal O(\cdot)$. The early version divides by the smallest singular value $\sigma$ of $XW$. This does not give a bound: a larger $X$ lowers the result and leaves the derivatives
+unchanged. Version 4 takes the smallest singular value of $W$, and has a correct, slightly loose bound for $W_V$ ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With this smallest singular value as $\sigma$, the bounds for $s$ tokens are:
 
-| derivative by | early version | corrected |
+| derivative with respect to | early version | corrected |
 | --- | --- | --- |
 | $W_O$ | $sd$, if $d_k \le sd$ | $\sqrt{s\,d\,d_k}$ |
 | $W_V$ | $s\sqrt{d_k}\,\Vert W_O\Vert_2/\sigma$, fails if $m > s$ | $\sqrt{s\,d_k\,m}\,\Vert W_O\Vert_2/\sigma$, $m = \min(d, d_k - 1)$ |
 | $W_Q$, $W_K$ | $s^{3/2}d_k\,\Vert W_O\Vert_2/\sigma$ | $\sqrt s\,d_k\Vert W_O\Vert_2/\sigma$ |
 
 In the early version, the row for $W_V$ lacks a factor. A block of $\partial N(V)/\partial V$ is $\frac{\sqrt{d_k}}{\|v\|}(I - \hat v\hat v^\top)$, and the
-projection in it has the Frobenius norm $\sqrt{d_k - 1}$, not 1 (and $W_O$ lets at most $d$ directions through). No constant inside the $\mathcal O(\cdot)$ repairs the row, because the lost factor grows with $d_k$.
+projection in it has the Frobenius norm $\sqrt{d_k - 1}$, not 1 (and $W_O$ lets at most $d$ directions through). No constant inside the $\mathcal O(\cdot)$ repairs the row, because the missing factor grows with $d_k$.
 
 The rows with $\sigma$ use $\|W^\top x\| \ge \sigma\|x\|$. A head narrower than the stream, $d_k < d$, maps some $x$
 to zero, so these rows say nothing about a model with several heads.
-For two tokens and $d_k = d$ the corrected bounds are reached; exercise 3 asks for a head that reaches that of $W_Q$. The theorem's other half, for Pre-Norm, bounds the derivatives by products of the other matrices' norms, and is correct. [Chapter 06](06_hybridnorm.ipynb#the-papers-own-explanation-gradients) measures the gradient itself.
+For two tokens and $d_k = d$ the corrected bounds are reached; exercise 3 asks for a head that reaches the bound for $W_Q$. The theorem's other half, for Pre-Norm, bounds the derivatives by products of the other matrices' norms, and is correct. In [chapter 06](06_hybridnorm.ipynb#the-papers-own-explanation-gradients) we measure the gradient itself.
 """
 
 
@@ -1240,7 +1240,7 @@ rows = {n: max(of[n] for of in random) for n in random[0]}
 exact(max(rows.values()), tolerance=0.3).claim(
     "E-corrected-bounds-hold",
     "<= 1.000001",
-    "No derivative of an attention head under QKV-norm exceeds its corrected bound.",
+    "In 100 random attention heads under QKV-norm, no derivative exceeds its corrected bound.",
     found="Over 100 random heads, the derivatives with respect to W_Q, W_K, W_V and W_O are at most {q:.2f}, {k:.2f}, {v:.2f} and {out:.2f} times their bounds.",
     source="this appendix, after Zhuo et al. 2025, Theorem A.3",
     beside=rows,
@@ -1282,7 +1282,7 @@ def compare_to_printed(x, weights):
 exact(max(max(compare_to_printed(*head)) for head in heads), tolerance=0.3).claim(
     "E-theorem-a3-holds-elsewhere",
     "<= 1.000001",
-    "In the early version of the HybridNorm paper, the other bounds of Theorem A.3 hold: four for Pre-Norm, and those of W_Q, W_K and W_O for QKV-norm.",
+    "In 100 random heads, no derivative exceeds the other bounds of Theorem A.3 in the HybridNorm paper's early version: four for Pre-Norm, and those of W_Q, W_K and W_O for QKV-norm.",
     found="Over 100 random heads, no derivative exceeds {mean:.2f} times its printed bound, under Pre-Norm or under QKV-norm (for QKV-norm, the derivative with respect to W_V is left out).",
     source="Zhuo et al. 2025, arXiv 2503.04598, early version, Theorem A.3, equations 26 to 30, 32 and 33; σ of W, and d_k ≤ sd for W_O",
 )
@@ -1296,7 +1296,7 @@ The paper trains Pre-Norm and HybridNorm\* in four sizes, and says that HybridNo
 
 $$\mathcal L(n) = E + A\,n^{-\alpha}$$
 
-for $n$ parameters has three unknowns. Two sizes give $\alpha$ only for a chosen $E$:
+for $n$ parameters has three unknowns. Two sizes, $n_1$ and $n_2$, give $\alpha$ only for a chosen *floor* $E$:
 
 $$\alpha(E) = \frac{\ln(\mathcal L_1 - E) - \ln(\mathcal L_2 - E)}{\ln n_2 - \ln n_1}.$$
 
@@ -1325,7 +1325,7 @@ counts = {rung: parameters(ladder.build_base_run(rung, "pre")) for rung in climb
 plots.curves(
     {name: {round(counts[rung] / 1000): [*of[rung].values()] for rung in climbs} for name, of in losses.items()},
     xlabel="thousands of parameters", ylabel="test loss (nats)", logx=True, logy=True,
-    caption="Test loss against the number of parameters, at tuned learning rates and about 20 characters per parameter. Models of size M also read a longer window of text and train for more steps than those of size S, so the decrease in loss is not due to the number of parameters alone.",
+    caption="Test loss against the number of parameters, at tuned learning rates and about 20 characters per parameter. Models of size M also read a longer window of text and train for more steps than those of size S, so the decrease in loss need not be due to the number of parameters alone.",
     provenance=lab.provenance(climbed.where(arm=[*scaled.values()], rung=climbs, stage="final")),
 ).named("scaling-law")  # fmt: skip
 
@@ -1413,12 +1413,12 @@ if len(climbs) > 1:
 
 # %% [markdown]
 r"""
-A positive difference means that the improvement, as a share of the loss above the floor, is larger at M than at S. This result is about growth in width, window and steps together: when models grow only in depth, to about the same number of parameters, HybridNorm and HybridNorm\* have smaller exponents than Pre-Norm (printed above). Two points also cannot show whether the trend would continue.
+A positive difference between the exponents means that the improvement, as a share of the loss above the floor, is larger at M than at S. This result is about growth in width, window and steps together: when models grow only in depth, to about the same number of parameters, HybridNorm and HybridNorm\* have smaller exponents than Pre-Norm (printed above). Two points also cannot show whether the trend would continue.
 
 ## Tables 1 and 2: averages over eight benchmarks
 
 The paper's dense models of 1.2 billion parameters average 62.99 (Pre-Norm), 63.25 (HybridNorm) and 64.15 (HybridNorm\*) over eight benchmarks, and its mixtures average 64.95 (Pre-Norm) and 66.12 (HybridNorm\*) ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Our models cannot answer such questions: **out of range**.
-But we can compute the error of such an average. A share $p_i$ of $n_i$ questions has a variance of $p_i(1-p_i)/n_i$, so
+But we can compute the error of such an average. A share $p_i$ of right answers to $n_i$ questions has a variance of $p_i(1-p_i)/n_i$, so
 
 $$\mathrm{SE} = \frac18\sqrt{\sum_{i=1}^{8} \frac{p_i(1-p_i)}{n_i}}, \qquad \mathrm{SE}_{\text{difference}} = \sqrt{2(1-r)}\;\mathrm{SE},$$
 
@@ -1524,15 +1524,15 @@ exact(len(odd)).claim(
 r"""
 If COPA's scores are averages over checkpoints, the questions are still the same hundred, so the error hardly shrinks. Differences between training runs add a further error, whose size the tables do not give.
 
-For single tasks, the paper calls the differences in BasicArithmetic (+3.11), HellaSwag (+1.71) and COPA (+3.78) substantial, and in Table 2 those in ARC-C, ARC-E and OpenbookQA significant ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). By the table above, the differences in BasicArithmetic and HellaSwag exceed two standard errors of counting, COPA's is less than one, and none of the three in Table 2 reaches one. All eight signs agree in Table 2. If questions were the only noise, this would happen by chance once in 128 times (in either direction). But all eight scores of a method come from the same model, so a better seed could have the same effect.
+For single tasks, the paper calls the differences in BasicArithmetic (+3.11), HellaSwag (+1.71) and COPA (+3.78) substantial, and in Table 2 those in ARC-C, ARC-E and OpenbookQA significant ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). According to the table above (uncorrelated answers, ARC's validation splits), the differences in BasicArithmetic and HellaSwag exceed two standard errors of counting. COPA's is less than one standard error, and so are the three in Table 2 (with ARC's test splits, the two for ARC would exceed one). All eight signs agree in Table 2. If questions were the only noise, this would happen by chance once in 128 times (in either direction). But all eight scores of a method come from the same model, so a better seed could have the same effect.
 
 ## Tables 6 and 7: the settings
 
-Chapter 06 compares Table 7 with our settings ([the setting, line by line](06_hybridnorm.ipynb#the-setting-line-by-line)). Table 6 describes six models by width, feed-forward width, heads and layers ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With gates (three matrices per feed-forward layer) and keys and values for fewer heads, a block has
+Chapter 06 compares Table 7 with our settings ([the setting, line by line](06_hybridnorm.ipynb#the-setting-line-by-line)). Table 6 describes six models by width, feed-forward width, heads and layers ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With gates (three matrices per feed-forward layer) and only $h_{kv}$ heads of keys and values for $h$ heads, a block has
 
 $$2d^2 + 2d^2\,\tfrac{h_{kv}}{h} + 3\,d\,f\,e$$
 
-weights, for $e$ experts. Do the rows have as many parameters as their names say, and does the mixture have the 6.9 billion that the text states?
+weights (without the router's) for width $d$ and $e$ experts of width $f$. Do the rows have as many parameters as their names say, and does the mixture have the 6.9 billion that the text states?
 """
 
 
@@ -1562,11 +1562,11 @@ exact(max(off.values())).claim(
 
 # %% [markdown]
 r"""
-For the sixth model, the parameter count in the text (1.27 billion) agrees with the feed-forward width in the table (9192), and the name (1.2B) agrees with the released code (8192) ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). In Table 7, the mixture's smallest learning rate, 5e-5, is not a tenth of its largest, 4e-4, as it is for the dense model and in the released configuration ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)).
+For the sixth model, the parameter count in the text (1.27 billion) agrees with the feed-forward width in the table (9192), and the name (1.2B) agrees with the released code (8192) ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). In Table 7, the mixture's smallest learning rate, 5e-5, is not a tenth of its largest, 4e-4. For the dense model and in the released configuration it is a tenth ([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)).
 
 ## What is not here
 
-[Chapter 06](06_hybridnorm.ipynb) covers HybridNorm's block line by line and its pseudo-code, [chapter 04](04_qk_norm.ipynb) QK-Norm alone, and [appendix C](C_zoo.ipynb) Mix-LN. We measured no benchmark, no robustness to noise, and no mixture with more parameters than the dense model.
+[Chapter 06](06_hybridnorm.ipynb) covers HybridNorm's block line by line and its pseudo-code, [chapter 04](04_qk_norm.ipynb) QK-Norm alone, and [appendix C](C_zoo.ipynb) Mix-LN. We measured no benchmark, no robustness to noise, and no mixture with many more parameters than the dense model.
 
 ## Exercises
 
@@ -1678,12 +1678,12 @@ r"""
 
 Let $a$ be the attention weights of token $i$. A change $dq$ of its normalized query changes the output by $W_O^\top C\,dq/\sqrt{d_k}$, where $C = \sum_j a_j (v_j - \bar v)(k_j - \bar k)^\top$ is the
 covariance of values and keys. All $v_j$ and $k_j$ have the length $\sqrt{d_k}$, so by the Cauchy–Schwarz inequality $\|C\|_F \le d_k$. The norm's derivative is
-$\sqrt{d_k}\,(I - \hat q\hat q^\top)/\|q\|$, and a projection does not increase a Frobenius norm. With $dq = dW_Q^\top x_i$, the norm of row $i$ is therefore at most
+$\sqrt{d_k}\,(I - \hat q\hat q^\top)/\|q\|$, and a projection does not increase a Frobenius norm. With $dq = dW_Q^\top x_i$, the derivative of row $i$ of $H$ therefore has a norm of at most
 $\|W_O\|_2\,d_k\,\|x_i\|/\|q_i\| \le d_k\,\|W_O\|_2/\sigma_{\min}(W_Q)$, since $\|W_Q^\top x\| \ge \sigma_{\min}\|x\|$ for $d_k \ge d$. Sum the squares over $s$ tokens. $\square$
 
 </details>
 
-**4 (open).** In both tables COPA, with a hundred questions, contributes more to the variance of an average of eight than any other benchmark. How should eight benchmarks of different sizes be averaged if one wants to distinguish two models? What does that average no longer show?
+**4 (open).** In Tables 1 and 2, COPA, with a hundred questions, contributes more to the variance of an average of eight than any other benchmark. How should eight benchmarks of different sizes be averaged if one wants to distinguish two models? What does that average no longer show?
 """
 
 # %% tags=["exercise"]
