@@ -10,7 +10,7 @@
 r"""
 # Why normalize at all
 
-**Question.** Ninety-six people stand in a row. Each passes on a whispered number, ten per cent too large, and the number that leaves the row is
+**Question.** Ninety-six people stand in a row. Each passes a whispered number on, enlarged by ten per cent, and the number that leaves the row is
 $1.1^{96} \approx 9{,}412$ times the one that entered. GPT-3 has 96 blocks ([Brown et al., 2020](https://arxiv.org/abs/2005.14165)). Signals
 travel up through the blocks, and gradients travel down. Which remedy lets a deep network learn: careful initialization, skips or norms?
 
@@ -192,8 +192,8 @@ exact(1.1**96).claim(
 
 # %% [markdown]
 r"""
-Click the line to open its **card**. The mark in front of the line is the **verdict**. The number meets the card's criterion (●, or ✓ for an exact claim), it misses the criterion, as here (▲), or our runs do not settle the question (○) or cannot answer it (◇).
-If a card says *preregistered*, its criterion and our forecast were on file before any of its runs began. [What a claim is](claims.md) explains the rest: the kinds of claims, a *preliminary evaluation*, a *weak* verdict.
+Click the line to open its **card**. The mark in front of the line is the **verdict**. The number meets the card's criterion (●, or ✓ for an exact claim) or misses it, as here (▲), or our runs do not settle the question (○) or cannot answer it (◇).
+If a card says *preregistered*, its criterion and our forecast were on file before any of its runs began. [What a claim is](claims.md) explains the rest: the kinds of claims, *preliminary evaluations* and *weak* verdicts.
 
 ### Signal and gradient share one gain
 
@@ -208,7 +208,7 @@ $$\begin{aligned}
 The signal is multiplied by $W$ and the gradient by $W^\top$, and the gain is the same. One often reads the opposite: *if activations
 grow on the way up, gradients shrink on the way down*. Many texts add that, if gradients vanish, only the early layers *starve* (hardly learn). But the gradient of a *matrix* is the gradient that comes down times the signal that
 comes up, $\partial\mathcal L/\partial W_\ell = \delta_\ell\,x_{\ell-1}^\top$ for a loss $\mathcal L$. With $L - \ell$ matrices above layer $\ell$ and $\ell - 1$ below it, the size of this product scales as
-$g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$, the same in every layer: all layers starve alike. Here are both passes by hand:
+$g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$, the same in every layer: all layers starve alike. Here are both passes, written without autograd:
 """
 
 
@@ -253,7 +253,7 @@ torch.manual_seed(seed)
 exact(down[0] / down[-1]).claim(
     "00-gradients-grow-with-the-signal",
     "> 1",
-    "If a signal grows from the first layer to the last, its gradient grows from the last layer to the first.",
+    "If a signal grows from the first of a row of linear layers to the last, its gradient grows from the last layer to the first.",
     found="A row of 96 rotations with a gain of 1.1 each multiplies a signal by {signal:,.0f} in the forward pass and a gradient by {mean:,.0f} in the backward pass.",
     source="against Transformer Anatomy, part 7: normalization in transformers",
     published="if activations grow forward, gradients shrink backward",
@@ -262,7 +262,7 @@ exact(down[0] / down[-1]).claim(
 exact(starved[0] / starved[-1]).claim(
     "00-vanishing-spares-no-layer",
     "in [0.999, 1.001]",
-    "If signals shrink from layer to layer, the weights of all layers get gradients of the same small size.",
+    "If signals shrink from layer to layer in a row of linear layers, the weights of all layers get gradients of the same small size.",
     found="With a gain of 0.9 per layer, the gradient of the first of 96 matrices is {mean:.3f} times as large as that of the last.",
     source="against Exploring the Transformer, part 14: residual networks and normalization",
     published="early layers receive almost no updates, layers near the output are updated well",
@@ -276,7 +276,7 @@ stretches any vector. A typical vector is stretched less, so the spectral norm i
 
 ## Derivation: three repairs on paper
 
-From here on we follow one network. It classifies handwritten digits, images of 8 × 8 pixels. One matrix reads the pixels, forty-eight matrices of width 64 follow, and a last matrix computes ten logits. The initialization follows He's rule. We compare five architectures, or *designs*. The next three sections explain the terms in this list:
+From here on we follow one network. It classifies handwritten digits, images of 8 × 8 pixels. One matrix reads the pixels, forty-eight matrices of width 64 follow, and a last matrix computes ten logits. The initialization follows He's rule. We compare five architectures, or *designs*. The next three sections explain He's rule and the terms in this list:
 
 - *neither*: plain layers.
 - *norms*: BatchNorm after each of the forty-eight matrices.
@@ -310,16 +310,16 @@ exact(energy["he"]).claim(
 
 # %% [markdown]
 r"""
-What does He's rule *not* repair? It ensures only the size of the signal, and only at one moment, before the first
+What does He's rule *not* repair? It preserves only the size of the signal, and only at one moment, before the first
 step. Two inputs may come out of a hundred layers as nearly *the same vector*. Then nothing has exploded, nothing has
 vanished, and nearly everything is lost.
 
 ### Second repair: let the signal skip
 
-A **residual** step is $x \leftarrow x + f(x)$ ([He et al., 2016a](https://arxiv.org/abs/1512.03385)); the term $x$ arrives through the *skip*, also called the *shortcut*, and the vector that runs along the skips is the stream. The step's Jacobian, the matrix of its derivatives, is
+A **residual** step is $x \leftarrow x + f(x)$ ([He et al., 2016a](https://arxiv.org/abs/1512.03385)). The term $x$ arrives through the *skip*, also called the *shortcut*, and $f(x)$ comes from the *branch*. The vector that runs along the skips is the stream. The step's Jacobian, the matrix of its derivatives, is
 $I + J_f$, where $J_f$ is the branch's own Jacobian. If the product of these Jacobians over all steps is multiplied out, one of its terms is the identity: a path on which nothing is multiplied. **Highway networks**
 ([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) had earlier mixed skip and branch through a learned gate.
-He et al. had seen a plain network of 56 layers fit its own *training* data worse than one of 20 layers. A plain layer must learn weights that copy its input. A residual layer copies for free, and only has to learn what to add. [Appendix A](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) repeats this comparison, with highways and other shortcuts.
+He et al. had seen a plain network of 56 layers fit its own *training* data worse than one of 20 layers. To copy its input, a plain layer must learn suitable weights. A residual layer copies for free, and only has to learn what to add. [Appendix A](A_skips.ipynb#deeper-and-worse-on-its-own-training-data) repeats this comparison, with highways and other shortcuts.
 
 Now the catch. If the output of $f$ is as large as its input and unrelated to it, variances add, and each step *doubles* the variance. In our network each step triples it: one part comes from the stream and two parts come from the branch. By He's rule each of the branch's two matrices doubles the mean square, and the one ReLU
 between them halves it, so a branch's output has twice the variance of its input. After 24 steps the stream, and with it the logits before training, is $\sqrt3^{\,24} = 3^{12} \approx 530{,}000$ times as large. The skip has brought its own explosion. The cure is to keep the **branches** $f$
@@ -336,8 +336,8 @@ Each step multiplies the variance by $1 + \frac14$. After twelve steps the varia
 </details>
 
 The place of each operation matters as well. A factor $\lambda$ on the shortcut multiplies the direct path by $\lambda^S$, as in our row of people. A
-ReLU on the shortcut, as in the first **ResNet**, also acts once per step. [He et al. (2016b)](https://arxiv.org/abs/1603.05027) moved
-it into the branch: **ResNet v2**.
+ReLU on the shortcut, as in the first **ResNet**, also acts once per step. In **ResNet v2**, [He et al. (2016b)](https://arxiv.org/abs/1603.05027) moved
+it into the branch.
 
 ### Third repair: normalize
 
@@ -490,7 +490,7 @@ plots.table(
 # %% [markdown]
 r"""
 Read the table column by column. Size factors should be near 1, the cosine should be well below 1, and the ratio of gradients should be between 0.01 and 100. "First" and "last" mean the first and the last of the forty-eight matrices.
-The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ with PyTorch's rule, 1 with He's rule, and $\sqrt3$ per step with skips, so $3^{1/4} \approx 1.32$ per matrix, which compounds to the factor of 530,000 computed above. But in plain layers different images merge (cosine near 1), and with BatchNorm alone (row *norms*) the first gradient is far larger than the last. So of the five architectures, *neither*, *norms* and *skips* are unhealthy, each most visibly in a different column. Will training cure them?
+The size factors are close to those that we computed: $\sqrt{1/6} \approx 0.41$ with PyTorch's rule, 1 with He's rule, and $\sqrt3$ per step with skips. This last factor is $3^{1/4} \approx 1.32$ per matrix, and compounds to the factor of 530,000 above. But in plain layers different images merge (cosine near 1), and with BatchNorm alone (row *norms*) the first gradient is far larger than the last. So of the five architectures, *neither*, *norms* and *skips* are unhealthy, each most visibly in a different column. Will training cure them?
 
 ### Ninety-six ReLU layers
 
@@ -541,7 +541,7 @@ white noise ([Balduzzi et al., 2017](https://arxiv.org/abs/1702.08591)). Skips h
 
 ### Forty-eight layers, five ways
 
-Now we train our network in all five architectures for 400 steps of SGD with momentum. We also train two shallower versions, with four and with sixteen matrices. The chapter's first figure shows three of the five (it calls *neither* "initialization alone"). Losses are given in *nats*, the unit of a cross-entropy with natural logarithms. Guessing among ten digits costs $\ln 10 \approx 2.30$ nats.
+Now we train our network in all five architectures for 400 steps of SGD with momentum. We also train two shallower versions of each, with four and with sixteen matrices. The chapter's first figure shows three of the designs (it calls *neither* "initialization alone"). Losses are given in *nats*, the unit of a cross-entropy with natural logarithms. Guessing among ten digits costs $\ln 10 \approx 2.30$ nats.
 
 <details><summary>How we tuned and evaluated</summary>
 
@@ -698,7 +698,7 @@ ten. That is probably why BatchNorm alone fails. To be sure, one would have to r
 With LayerNorm there is no such growth, because the two norms subtract different means. BatchNorm's mean runs over the images of a batch. After a ReLU no value is negative, so the signals of different images point in similar directions, and a unit of the next layer has similar values for all of them. BatchNorm's mean is therefore large, and the variance is smaller than the second moment. LayerNorm's mean runs over the units of one image. The entries of $W$ have mean 0, so this mean is near 0, and there is little to
 subtract. LayerNorm therefore divides the gradient's energy by $n\sigma^2$ times the whole second moment $\frac12$. This cancels the factor of $\frac12$ from the ReLU, so the factor per layer is 1. We did not train LayerNorm alone.
 
-With BatchNorm, then, the skip saves the gradient and the norm saves the stream. Could small branches save the stream as well?
+With BatchNorm, then, the skip saves the gradient and the norm saves the stream. Could small branches save the stream without a norm?
 
 ### What the norm adds
 
@@ -790,7 +790,7 @@ which the network without norms learns are far lower and span a somewhat narrowe
 
 ### Test: add covariate shift back
 
-Why does a norm tolerate larger learning rates? BatchNorm was introduced with an explanation: while the lower layers learn, the distributions of the upper layers' inputs shift, and a norm keeps them still. The shift was called
+Why does a norm allow larger learning rates? BatchNorm was introduced with an explanation: while the lower layers learn, the distributions of the upper layers' inputs shift, and a norm keeps them still. The shift was called
 **internal covariate shift** ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). [Santurkar et al. (2018)](https://arxiv.org/abs/1805.11604) tested the explanation
 by spoiling only the supposed benefit: they replaced each output $y$ of a BatchNorm by $sy + m$, with random $s$ and $m$ whose distribution changes at every step, so that the inputs of the layers above jump. We call such a network *shaken*. If keeping inputs still were the whole benefit of a norm, the
 shaken network would be as slow as one without norms, or slower, at every learning rate. We use eight plain layers, since forty-eight do not train well. We measure speed by the training loss averaged over the whole run: the lower it is, the faster the training.
@@ -884,7 +884,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-The first card is the fair test, and it does not show the advantage that we predicted. With tuned learning rates, five seeds show no difference between the shaken network and the one without norms. (At the next rate above its tuned one, the shaken network trains faster than the network without norms, but we would be choosing that rate after seeing the result.) Plain BatchNorm trains faster than
+The first card is the fair test, and it does not show the advantage that we predicted. With tuned learning rates and five seeds, we find no difference between the shaken network and the one without norms. (At the next rate above its tuned one, the shaken network trains faster than the other does at its tuned rate, but we would be choosing that rate after seeing the result.) Plain BatchNorm trains faster than
 either. In the table, the noise costs about as much as BatchNorm gains over no norm. One would expect this if BatchNorm helped by keeping inputs still. But noise can slow training for other reasons, too, so this is no proof.
 
 The other two cards compare the networks at two fixed learning rates. At the low one, where eight layers need no norm, the shaken network trains slowest of the three. At the high one the network without norms is in trouble. The shaken network is not, although its inputs
@@ -916,7 +916,7 @@ moved = calm.measure_by(lambda record: np.mean([*record.probes["gradient-shift"]
 r"""
 ### Smoothness of the loss landscape
 
-Santurkar et al. explain BatchNorm's benefit by a smoother *landscape* (the loss as a function of the weights). Take the weights at some point in training and move along the negative gradient. How far can you go before the gradient changes much? A *walk* of $\eta$ moves the weights by $\eta$ times the gradient. We do this in all three networks (no norm, BatchNorm, and shaken BatchNorm),
+Santurkar et al. explain BatchNorm's benefit by a smoother *landscape* (the loss as a function of the weights). Take the weights at some point in training and move along the negative gradient. How far can you go before the gradient changes much? A *walk* of $\eta$ moves the weights by $\eta$ times the negative gradient. We take such walks in all three networks (no norm, BatchNorm, and shaken BatchNorm),
 trained at learning rate 0.01, at which all three learn. In the shaken network the noise is held fixed during a walk. Without momentum, a training step would be a walk of 0.01. Momentum adds up about ten gradients, so that a step can be as long as a walk of 0.1.
 
 | question | choices | ours |
@@ -942,7 +942,7 @@ plots.curves(
     logy=True,
     reference={"as large as the gradient": 1.0},
     caption="Relative change of the gradient after the weights have moved by η times the gradient. At every distance, the gradient's change with "
-    "BatchNorm, noisy or not, is several times smaller than without norms.",
+    "BatchNorm, shaken or not, is several times smaller than without norms.",
     provenance=lab.provenance(noise),
 ).named("smooth-ground")
 
@@ -960,7 +960,7 @@ further.claim(
 
 # %% [markdown]
 r"""
-A gradient that changes less along a walk allows a longer step. That fits the larger learning rates that BatchNorm allows, and the noise does not spoil this advantage. The figure cannot show
+A gradient that changes less along a walk allows a longer step, and the noise does not spoil this advantage. Longer steps would fit the larger learning rates that BatchNorm allows, but the figure cannot show
 whether smoothness is the reason for them.
 
 ## Where it goes wrong
@@ -1128,7 +1128,7 @@ In the row *norms* of the table of three numbers, the first of the forty-eight m
 - **Why do deep networks fail to train?** Depth multiplies. Signal and gradient share the gain, and explode or vanish together, in all layers alike. <!-- 00-gradients-grow-with-the-signal 00-vanishing-spares-no-layer -->
 - **What does initialization do?** It sets the size of the signal, before the first step. It does not keep inputs apart: after 96 layers different images had almost the same direction. <!-- 00-he-keeps-the-size 00-he-merges-its-inputs -->
 - **What do skips do?** They give the gradient a path on which nothing is multiplied, and make the stream grow. No operation may act on that path. Skips alone, with 48 layers, start with logits so large that
-  they learn only at a tiny learning rate. There they classify some of the digits correctly, but at no learning rate does their loss fall below that of guessing. <!-- 00-empty-branches-are-the-identity 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing -->
+  they learn only at a tiny learning rate. At such a rate they classify some of the digits correctly, but at no learning rate does their loss fall below that of guessing. <!-- 00-empty-branches-are-the-identity 00-skips-read-more-than-batch-norm 00-skips-alone-stay-above-guessing -->
 - **What does a norm do?** It is neither sufficient for depth nor necessary: 48 layers with BatchNorm alone hardly learned in 400 steps, and skips with small branches learned without a norm. A norm need not keep inputs
   still to help at a high learning rate: there 8 layers with shaken inputs trained faster than 8 layers without norms. At tuned learning rates we found no difference between the two. BatchNorm's main benefit here is
 a wider range of learning rates that work. <!-- 00-norms-and-skips-together 00-batch-norm-makes-gradients-explode 00-small-branches-need-no-norm 00-shift-does-not-slow-training 00-shaken-at-its-own-rate 00-norms-widen-the-range-of-rates -->
@@ -1136,7 +1136,7 @@ a wider range of learning rates that work. <!-- 00-norms-and-skips-together 00-b
 ## To carry away
 
 - **The law.** A layer of gain $g$ multiplies the signal by $g$ on its way up, and the gradient by $g$ on its way down.
-- **The repairs.** Initial weights with $g = 1$ (He: variance $2/n$ with ReLU), skips $x \leftarrow x + f(x)$ with branches of size $1/\sqrt S$, and a norm after each matrix or at the start of each branch.
+- **The repairs.** Initial weights with $g = 1$ (He: variance $2/n$ with ReLU), skips $x \leftarrow x + f(x)$ with branches divided by $\sqrt S$, and a norm after each matrix or at the start of each branch.
 - **Use.** Always use skips, with small branches or with norms. Use norms if you want a wide range of learning rates to work.
 - **Cost.** With skips the stream grows, and each norm costs one more pass over the activations.
 

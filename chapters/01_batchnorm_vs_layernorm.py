@@ -17,7 +17,7 @@ Which numbers should share a mean, and why does BatchNorm fail only in the first
 <details><summary>In short (contains spoilers)</summary>
 
 - Norms differ in which values share a mean. BatchNorm pools one channel over examples and positions, and LayerNorm pools the features of one token.
-- In our networks that number of values seems to matter, not the number of images. A norm over only two values keeps little more than a sign. A large $\varepsilon$ softens this sign, and brings back most of the accuracy lost at two images per step.
+- In our networks the number of values that share a mean seems to matter, not the number of images. A norm over only two values keeps little more than a sign. A large $\varepsilon$ softens this sign, and brings back most of the accuracy lost at two images per step.
 - In a language model BatchNorm pools hundreds of values, and its loss is nearly equal to LayerNorm's. The argument for LayerNorm is different: in training, BatchNorm makes a token's output depend on future tokens.
 
 </details>
@@ -134,7 +134,7 @@ r"""
 | GroupNorm, $G$ groups ([Wu and He, 2018](https://arxiv.org/abs/1803.08494)) | $C/G$ channels, and $L$ | $C L / G$ | example and group |
 
 "LayerNorm" names two averages. Below, it averages over one token's features, unless we say otherwise. *Exploring the Transformer*, part 14, calls this norm "InstanceNorm for text", which is wrong:
-InstanceNorm would average one feature over all positions of the text. All rows of the table are the same function, applied over different axes. For GroupNorm the channel axis is first split into groups.
+InstanceNorm would average one feature over all positions of the text. All rows of the table describe the same function, applied over different axes. For GroupNorm the channel axis is first split into groups.
 """
 
 
@@ -187,12 +187,12 @@ r"""
 
 At inference there may be no batch. So during training BatchNorm keeps running averages of mean and variance. In evaluation it uses
 them and is one fixed affine map per channel. Let a channel have the values 1 and 6. Its mean is 3.5. The *biased* variance, $12.5/2 = 6.25$, normalizes
-the batch: the outputs are $-1$ and $1$. The *unbiased* variance, $12.5/(2-1) = 12.5$, goes into the running average. The running averages of mean and variance, which PyTorch calls *buffers*, start at 0 and 1, and change by
+the batch: the outputs are $-1$ and $1$. The *unbiased* variance, $12.5/(2-1) = 12.5$, goes into the running average. The running averages of mean and variance, which PyTorch stores as *buffers*, start at 0 and 1, and change by
 
 $$\text{running} \leftarrow (1 - \text{momentum}) \cdot \text{running} + \text{momentum} \cdot \text{batch},
 \qquad \text{momentum} = 0.1,$$
 
-so the running mean becomes $0.35$ and the running variance $0.9 + 1.25 = 2.15$. PyTorch's "momentum" is the weight of the **new** value, and Keras's that
+so the running mean becomes $0.35$ and the running variance $0.9 + 1.25 = 2.15$. PyTorch's "momentum" is the weight of the **new** value, and Keras's is that
 of the **old** one.
 """
 
@@ -229,7 +229,7 @@ $0.9\cdot0.35 + 0.1\cdot3.5 = 0.665$, and $0.9\cdot2.15 + 0.1\cdot12.5 = 3.185$.
 
 ## Derivation: one Jacobian for both
 
-Let $m$ values share a mean $\mu$ and a variance $v$; let $r = \sqrt{v + \varepsilon}$ and
+Let $m$ values share a mean $\mu$ and a variance $v$, and let $r = \sqrt{v + \varepsilon}$ and
 $\hat x_i = (x_i - \mu)/r$. How does output $i$ change when input $j$ changes? We need three derivatives:
 
 $$\frac{\partial \mu}{\partial x_j} = \frac1m, \qquad
@@ -299,12 +299,12 @@ $P = I - \mathbf 1 \mathbf 1^\top / C$ the variance is $\|Px\|^2 / C$, so that f
 
 $$\mathrm{LN}(x) = \sqrt C\; \frac{P x}{\|P x\|}.$$
 
-Every token is mapped onto a sphere of radius $\sqrt C$ in the plane of zero mean: its length and its mean are lost. So the
+Every token is mapped onto a sphere of radius $\sqrt C$ in the hyperplane of zero mean: its length and its mean are lost. So the
 tokens $x$ and $2x + 1$ have *the same* LayerNorm, and no gain and shift can restore both. (BatchNorm can be undone: its $\sigma$ and $\mu$ belong to the
 channel, as gain and shift do, so a gain of $\sigma$ and a shift of $\mu$ restore the input.)
 
 Dividing a vector by its own length is not linear. So a stack of linear maps and LayerNorms is a nonlinear network
-([Ni et al., 2024](https://arxiv.org/abs/2406.01255)). The simplest proof is XOR: four points that no straight line separates. Let $s = x_1 - x_2$,
+([Ni et al., 2024](https://arxiv.org/abs/2406.01255)). The simplest proof is XOR: four points in two classes that no straight line separates. Let $s = x_1 - x_2$,
 which is 0 for the two points of class 0, and $\pm1$ for the others. The affine map $z = (1 + s,\; 1 - s,\; -2)$ has mean 0 everywhere and variance
 $(6 + 2s^2)/3$. So LayerNorm sends the third feature to $-2/\sqrt 2$ in class 0, and to $-2/\sqrt{8/3}$ in class 1. Can BatchNorm do the same? For any
 output $y$, let $y_{00}$ be its value at $x = (0, 0)$, and so on, and call the second difference $y_{00} + y_{11} - y_{01} - y_{10}$ its *bend*. An affine map has bend 0.
@@ -422,12 +422,12 @@ The statistics are computed in float32 or better, and the mean is subtracted *be
 
 ## Measure: the batch shrinks
 
-Digits of $8\times8$ pixels ([Alpaydin and Kaynak, 1998](https://archive.ics.uci.edu/ml/datasets/Optical+Recognition+of+Handwritten+Digits)) are classified by a perceptron with three hidden layers of 128 features, or by a CNN with three convolutions of 16 channels. A norm and a ReLU follow each layer. We train with SGD and momentum 0.9. Every network sees
+Digits of $8\times8$ pixels ([Alpaydin and Kaynak, 1998](https://archive.ics.uci.edu/ml/datasets/Optical+Recognition+of+Handwritten+Digits)) are classified by a perceptron with three hidden layers of 128 features, or by a CNN with three convolutions of 16 channels. A norm and a ReLU follow each of these layers. We train with SGD and momentum 0.9. Every network sees
 the same number of images, in batches of 2 to 128 (in the CNN only 2), so smaller batches mean more steps.
 
 <details><summary>How we tuned and evaluated</summary>
 
-For each norm and batch size we choose among seven learning rates over three decades with one seed, and evaluate with five other seeds. The seven rates are for 32 images per step; with $B$ images per step we multiply them by $B/32$.
+For each norm and batch size we choose among seven learning rates over three decades with one seed, and evaluate with five other seeds. The seven rates are for 32 images per step. With $B$ images per step we multiply them by $B/32$.
 
 </details>
 """
@@ -511,7 +511,7 @@ compare("LayerNorm | 2", "BatchNorm | 2").claim(
 compare("LayerNorm | 128", "BatchNorm | 128", "test.loss").claim(
     "01-bn-first-at-batch-128",
     "> 0",
-    "With large batches and few steps, a perceptron learns faster with BatchNorm than with LayerNorm.",
+    "With large batches, a perceptron has a lower test loss after 40 steps with BatchNorm than with LayerNorm.",
     found="In a perceptron trained for 40 steps with 128 images per step, BatchNorm's test loss is {mean:.3f} nats lower than LayerNorm's.",
     source="this book; against no norm, Ioffe and Szegedy 2015, arXiv 1502.03167",
     published="the accuracy of the network without BatchNorm in 14 times fewer steps (Inception, ImageNet)",
@@ -523,7 +523,7 @@ r"""
 
 With 128 images per step BatchNorm does slightly better than LayerNorm. With two images it fails. We consider four possible causes: the learning rate, the evaluation mode, a vanishing gradient, and an output that is only a sign. **The learning rate** is ruled out already: we tried seven for BatchNorm and plotted the best.
 
-**Evaluation.** BatchNorm is often blamed for the gap between its modes: it is trained with a batch's statistics and tested with running ones. So
+**Evaluation.** BatchNorm is often blamed for the gap between its modes: the network is trained with a batch's statistics and tested with running ones. So
 we test the same networks in both modes.
 """
 
@@ -543,7 +543,7 @@ we test the same networks in both modes.
 
 # %% [markdown]
 r"""
-Evaluation mode is the *better* mode, even at two images per step, probably because running statistics average over many batches. So it is not the cause.
+Evaluation mode is the *better* mode, even at two images per step, probably because running statistics average over many batches. So the evaluation mode is not the cause.
 
 **No gradient.** Over $m = 2$ values the Jacobian has rank $m - 2 = 0$, so no gradient should pass through the norm. For each channel of the first layer, take the gradient of its weights at initialization. If a vanishing
 gradient were the cause, even the *largest* gradient would be smaller at two images per step than at 32.
@@ -593,7 +593,7 @@ grown = computed((two.amax(1) / more.amax(1)).log10().tolist())
 grown.claim(
     "01-gradient-dies-at-two",
     "< 0",
-    "At two images per step, the gradient below a BatchNorm vanishes, because the Jacobian of a norm over two values has rank 0.",
+    "At two images per step, even the largest gradient of a channel below a BatchNorm shrinks, because the Jacobian of a norm over two values has rank 0.",
     found="With two images per step instead of 32, the median gradient of a channel below a BatchNorm is {median:.2f} times as large, and the largest is {times:,.0f} times as large. "
     "(The criterion applies to the base-10 logarithm of the second factor, {mean:+.1f}.)",
     source="the rank argument, taken at its word",
@@ -612,7 +612,7 @@ $$y = \pm\frac{a}{\sqrt{a^2 + \varepsilon}}, \qquad
 \frac{\mathrm dy}{\mathrm da} = \frac{\varepsilon}{(a^2 + \varepsilon)^{3/2}} .$$
 
 **A sign.** This is a smoothed *sign function*, which the first figure shows at $m = 2$. Over a batch of two, BatchNorm's output shows which image has more of a feature, but hardly ever how much more. Where $a \gg \sqrt\varepsilon$ the slope is nearly zero: this is the rank 0 that the algebra predicted. Where the two images happen to agree, $a \approx 0$, the slope is at its largest,
-$1/\sqrt\varepsilon = 316$. From layer to layer such slopes multiply and become far larger. One learning rate must serve both kinds of channels: a rate that is small enough for the largest gradient may hardly move the other channels.
+$1/\sqrt\varepsilon = 316$. From layer to layer such slopes multiply, and their product can be far larger. One learning rate must serve both kinds of channels: a rate that is small enough for the largest gradient may hardly move the other channels.
 
 To test this explanation, we widen the step of the sign function: $\varepsilon = 0.1$ in place of $10^{-5}$ lowers the largest
 slope from 316 to about 3.
@@ -671,7 +671,7 @@ count as few. Below we measure this in our CNN.
 
 ## In a language model
 
-In the transformers of [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) BatchNorm does harm. Does it harm ours? We train a small language model (six blocks of width 32, a norm before each sublayer). The model has the smallest size of the *ladder*, the experiment grid that all chapters share: the same recipes at several model sizes. A batch has 16 windows of 32 characters, and
+BatchNorm does harm in the transformers of [Shen et al. (2020)](https://arxiv.org/abs/2003.07845). Does it do harm in ours? We train a small language model (six blocks of width 32, a norm before each sublayer). The model has the smallest size of the *ladder*, the experiment grid that all chapters share: the same recipes at several model sizes. A batch has 16 windows of 32 characters, and
 BatchNorm pools all their tokens: $m = 16\cdot32 = 512$.
 """
 
@@ -778,16 +778,16 @@ Does the model *use* the leak? If it does, its loss on the same windows must be 
 
 # %% [markdown]
 r"""
-The leak brings no net gain (the noise of the batch statistics, which training mode adds, too, is part of this sum). A change in the logits need not be an improvement: a mean over 512 tokens says very little about any one of them. The leak is a defect nevertheless: a loss measured in training mode cannot be
+The leak brings no net gain. (Training mode also adds the noise of the batch statistics, so the comparison includes the effect of this noise.) A change in the logits need not be an improvement: a mean over 512 tokens says very little about any one of them. The leak is a defect nevertheless: a loss measured in training mode cannot be
 trusted, and a model left in training mode gives answers that depend on the other requests in the batch.
 
 ### Do batch statistics fluctuate more in text?
 
-Shen et al. name large fluctuations of the batch statistics as the reason for BatchNorm's trouble in language. How much does the mean of a feature over $m$ values vary from batch to batch?
+Shen et al. name large fluctuations of the batch statistics as the reason for BatchNorm's poor results on text. How much does the mean of a feature over $m$ values vary from batch to batch?
 
 $$\text{fluctuation} = \frac{\operatorname{Var}(\text{batch mean})}{\operatorname{Var}(\text{feature})} \cdot m .$$
 
-Independent values give 1. Values that resemble each other within a batch give more: such a batch *counts* as only $m / \text{fluctuation}$ independent values. Values that compensate for each other within a batch better than by chance give less than 1: if every image had the same amount of ink, only spread differently over its pixels, the batch mean of the ink would not vary at all. We
+Independent values give 1. Values that resemble each other within a batch give more: such a batch *counts* as only $m / \text{fluctuation}$ independent values. Values that compensate for each other within a batch more than by chance give less than 1: if every image had the same amount of ink, only spread differently over its pixels, the batch mean of the ink would not vary at all. We
 compute the fluctuation at the inputs of the CNN's three norms and of the language model's last norm.
 """
 
@@ -827,15 +827,15 @@ still more than two. In the language model, whose windows come from anywhere in 
 
 ## PowerNorm, RepBN and PRepBN
 
-Why would one still want batch statistics? In evaluation they cost nothing: BatchNorm can be folded into the next matrix, while LayerNorm must read every token. Three norms try to keep this advantage without BatchNorm's faults.
+Why would one still want batch statistics? In evaluation they cost nothing: BatchNorm can be folded into the next matrix, while LayerNorm must compute the statistics of every token. Three norms try to keep this advantage without BatchNorm's faults.
 
 - **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)) divides each feature by the root of a *running* mean square, $y = x/\sqrt{\phi}$, and subtracts nothing.
 - **RepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)) is BatchNorm with a skip around it, $\mathrm{BN}(x) + \eta x$, with one learned number $\eta$.
 - **PRepBN** (same paper) moves from LayerNorm to RepBN during training: $\lambda\,\mathrm{LN} + (1 - \lambda)\,\mathrm{RepBN}$, with
   $\lambda$ falling from 1 to 0.
 
-[Appendix B](B_batch.ipynb#batch-statistics-repaired-and-trained) trains all three on text. In evaluation PRepBN is RepBN: $y = a \odot x + c$ with $a = \gamma/\sqrt{v + \varepsilon} + \eta$ and
-$c = \beta - \gamma \mu / \sqrt{v + \varepsilon}$, and the linear map after it absorbs both: $W y + b = (W\,\mathrm{diag}(a))\,x + (W c + b)$. We train a
+[Appendix B](B_batch.ipynb#batch-statistics-repaired-and-trained) trains all three on text. In evaluation PRepBN is RepBN. With gain $\gamma$, shift $\beta$ and running statistics $\mu$ and $v$ it computes $y = a \odot x + c$ with $a = \gamma/\sqrt{v + \varepsilon} + \eta$ and
+$c = \beta - \gamma \mu / \sqrt{v + \varepsilon}$, and the linear map after it absorbs $a$ and $c$: $W y + b = (W\,\mathrm{diag}(a))\,x + (W c + b)$. We train a
 perceptron with PRepBN briefly, and fold the norm:
 """
 
@@ -1049,8 +1049,8 @@ proof uses only the equal lengths, so RMSNorm has this property, too.
 - **Which numbers go into the mean?** BatchNorm averages one channel over examples and positions. A transformer's LayerNorm averages the features of one token. GroupNorm ranges from the LayerNorm of
   images (over features and positions) to InstanceNorm. All have the same formula and the same Jacobian, of rank $m - 2$. <!-- 01-one-formula-four-axes 01-group-norm-limits 01-one-jacobian 01-rank-m-minus-two -->
 - **Why do two images break one network and not the other?** Over two values a norm is nearly a sign: it has almost no gradient nearly everywhere, and a huge gradient at the step. A larger $\varepsilon$
-  widens the step, and most of the lost accuracy came back. In our CNN each mean is taken over 128 values, which at the last norm count as far fewer independent ones, and BatchNorm did not fail there. But a CNN differs from a perceptron in more ways than
-this. Whether such values explain why Wu and He's ResNet-50 suffers is open. <!-- 01-bn-fails-at-batch-2 01-gradient-dies-at-two 01-wide-eps-repairs-batch-2 01-bn-wins-in-a-cnn-at-batch-2 01-text-fluctuates-after-training -->
+  widens the step, and it brought back most of the lost accuracy. In our CNN each mean is taken over 128 values, which at the last norm count as far fewer independent ones, and BatchNorm did not fail there. But a CNN differs from a perceptron in more ways than
+this. Whether values that resemble each other explain why Wu and He's ResNet-50 suffers is open. <!-- 01-bn-fails-at-batch-2 01-gradient-dies-at-two 01-wide-eps-repairs-batch-2 01-bn-wins-in-a-cnn-at-batch-2 01-text-fluctuates-after-training -->
 - **Which norm should a language model use?** LayerNorm, but not because of the loss: with tuned learning rates BatchNorm's loss comes close. In training, however, BatchNorm makes tokens depend on the future
   and on other examples, and it needs masks and a second mode. LayerNorm's output depends on one token
   only. <!-- 01-lm-layer-beats-batch 01-batch-norm-leaks-the-future 01-layer-norm-leaks-nothing -->

@@ -16,10 +16,10 @@ Why does one norm's place decide whether a transformer survives its first hundre
 
 <details><summary>In short (contains spoilers)</summary>
 
-- Use Pre-Norm unless there is a reason against it. It learns without warm-up, even at learning rates far above its best one. At one such rate, most of our Post-Norm runs without warm-up get *stuck*: they learn only how frequent each letter is. None does with enough warm-up. At a higher rate, warm-up does not help.
-- One cause: in the first steps all models learn the letter frequencies by adding one vector, the same for every token, to the *stream* (the vector that each token carries through the model). Pre-Norm adds it to each token's own content. Post-Norm also divides the sum by its size after every sublayer, and at a high learning rate little of the content is left.
+- Use Pre-Norm unless there is a reason against it. With warm-up it learns even at learning rates far above its best one. At one high rate it also learns without warm-up, whereas most of our Post-Norm runs without warm-up get *stuck*: they learn only how frequent each letter is. With enough warm-up none gets stuck. At a higher rate, warm-up is not enough.
+- One cause: in the first steps all our models learn the letter frequencies by adding one vector, the same for every token, to the *stream* (the vector that each token carries through the model). Pre-Norm adds it to each token's own content. Post-Norm also divides the sum by its size after every sublayer, and at a high learning rate little of the content is left.
 - A Post-Norm model that is *given* the letter frequencies keeps the content and reaches a lower loss. In longer training, many such models get stuck anyway.
-- At its best learning rate, Post-Norm is not better either. With six blocks the two losses are, so far, within 0.02 nats of each other, and with 24 blocks Post-Norm's is higher.
+- Even at its best learning rate, Post-Norm is not better. With six blocks the two losses are, so far, within 0.02 nats of each other, and with 24 blocks Post-Norm's is higher.
 - In the <a href="#figure-two-blocks">explorer</a> you can click norms into a block yourself.
 
 </details>
@@ -108,7 +108,7 @@ plots.loss_curves(
     smooth=5,
     reference={"letter frequencies": unigram_loss},
     caption="Training loss of a small transformer at a learning rate at which Post-Norm fails. Nearly all runs of Post-Norm without "
-    "warm-up stay at the loss of a model that knows only how frequent each letter is. With warm-up they learn, and so does Pre-Norm without it.",
+    "warm-up stay at the loss of a model that knows only how frequent each letter is. With warm-up Post-Norm learns, and so does Pre-Norm without it.",
     provenance=lab.provenance(watched),
 ).named("first-steps")
 
@@ -124,11 +124,11 @@ The Transformer of 2017 had the first form ([Vaswani et al., 2017](https://arxiv
 near zero and raise it over thousands of steps. Pre-Norm needs no warm-up ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)).
 
 The **residual stream** is the vector that every token carries from the embedding to the output. The vector that a sublayer adds to it is the sublayer's **write**.
-Under Post-Norm the norms are *on* the stream. Under Pre-Norm they are on the branches, and nothing acts on the stream between the blocks. One more norm, the **final norm**, follows Pre-Norm's last block:
+Under Post-Norm the norms are *on* the stream. Under Pre-Norm they are on the branches, and only additions change the stream. One more norm, the **final norm**, follows Pre-Norm's last block:
 without it the logits would grow with the stream.
 
 One example runs through the chapter. A token $x = (1, 1, -1, -1)$ has mean 0 and variance 1. A sublayer writes
-$c = (1, -1, 1, -1)$, a vector at right angles to it. The sum is $(2, 0, 0, -2)$, with variance 2. Pre-Norm keeps the sum.
+$c = (1, -1, 1, -1)$, a vector at right angles to $x$. The sum is $(2, 0, 0, -2)$, with variance 2. Pre-Norm keeps the sum.
 Post-Norm divides it by $\sqrt2$: the write *and* the old token are both smaller now.
 
 *By hand.* The next sublayer writes $c$ again. What are the two streams now, and what is the angle between each stream and $c$?
@@ -214,7 +214,7 @@ assert check_blocks(solved_post, solved_pre).ok
 
 # %% [markdown]
 r"""
-Here is a whole block without gains, biases and positions.
+Here is a whole block without gains, biases or positions.
 """
 
 
@@ -290,7 +290,7 @@ J_{\text{post}} = J_N\,(I + J_f), \qquad J_{\text{pre}} = I + J_f\,J_N.$$
 its part along $\hat x$ is removed, since a longer vector is divided by a larger $r$. In our example $r = \sqrt2$.
 
 Multiply out the $S$ factors $J_N(I + J_f)$: each sublayer is either traversed or skipped, so there are
-$2^S$ paths. On the path that skips them all, the **identity path**, only the norms act on the gradient. If each divides it by $r = \sqrt2$, twelve sublayers leave $2^{-6}$ of it, and $S$ sublayers leave $2^{-S/2}$. That is the usual explanation of
+$2^S$ paths. On the path that skips them all, the **identity path**, only the norms act on the gradient. If each divides it by $r = \sqrt2$, twelve sublayers leave $2^{-6}$ of it, and $S$ sublayers leave $2^{-S/2}$. That is a common explanation of
 why Post-Norm is hard to train, but it considers only this path: $I + J_f$ may enlarge the gradient as much as $J_N$ shrinks it.
 
 Take a ReLU layer without biases. It has $f(x) = J_f\,x$: the matrix that computes its write also turns a small change in $x$ into the change in the write. Suppose that its write is as long as the stream and at right angles to it, so that the variance doubles.
@@ -336,7 +336,7 @@ plots.curves(
 # %% [markdown]
 r"""
 Post-Norm adds two vectors of equal length, and their sum lies halfway between them: each sublayer **halves** the angle.
-Pre-Norm's stream adds up to $x + S\,c$, at an angle to $c$ whose tangent is $1/S$. Exercise 2 asks for the proof.
+Pre-Norm's stream adds up to $x + S\,c$, at an angle to $c$ whose tangent is $1/S$. Exercise 2 asks you to prove the halving.
 """
 
 # %%
@@ -366,7 +366,7 @@ Under Pre-Norm the token's part of the stream is a twelfth as long as the consta
 The gradient fades with the token: with $J_f = 0$ each norm divides it as well, by $\sqrt2$ at first, and by nearly 2 once the stream points along $c$.
 
 Would a real network write a constant? At first it should. The easiest thing to learn
-about text is how frequent each letter is, and that is the same vector of logits at all positions.
+about text is how frequent each letter is, and that requires only one vector of logits for all positions.
 
 ## Measure
 
@@ -394,7 +394,7 @@ stuck = {arm: part.count(is_stuck) for arm, part in arms.items()}
 (stuck["Post-Norm"] - stuck["with warm-up"]).claim(
     "02-post-needs-warm-up",
     "> 0",
-    "Without warm-up, Post-Norm gets stuck at the loss of letter frequencies more often than with it.",
+    "Without warm-up, Post-Norm gets stuck at the loss of letter frequencies more often than with warm-up.",
     found="Of the Post-Norm runs, {k} of {n} without warm-up and {other_k} of {other_n} with warm-up are stuck at the loss of letter frequencies. Of the Pre-Norm runs, which have no warm-up, {pre:.0f} are stuck.",
     source="Xiong et al. 2020, arXiv 2002.04745, Figure 2 (IWSLT14, 6 + 6 layers)",
     published="BLEU 8.45 without warm-up, about 34 with 4,000 steps of it",
@@ -407,7 +407,7 @@ r"""
 
 ### What is it stuck in?
 
-A model that ignores its input predicts the letter frequencies at every position. Does a stuck run also carry the same vector at every position? Then its token share is near 0.
+A model that ignores its input can at best predict the letter frequencies at every position. Does a stuck model also carry the same vector at every position? If so, its token share is near 0.
 """
 
 
@@ -474,14 +474,14 @@ plots.panels(
 
 # %% [markdown]
 r"""
-**What came out.** By step 20, in most runs of Post-Norm without warm-up, all tokens are nearly the same vector, so the model gives the same answer at every position.
+**What came out.** By step 20, in most runs of Post-Norm without warm-up, all tokens are nearly the same vector, so the model gives nearly the same answer at every position.
 With warm-up, and under Pre-Norm, the median token share dips and recovers. In *most* stuck runs, but not in all, the tokens have merged. (The table's entries are medians over the runs, and $r$ is averaged over tokens.)
 
 Why does Post-Norm fail? There are four suspects.
 
 ### Suspect 1: gradients that vanish from the start
 
-If $2^{-S/2}$ were the law, twelve sublayers would make the gradient of the first block 64 times smaller, even at the first step. **What we did:** compare the gradient of the last feed-forward matrix in the first block with that in the last block, before any step.
+If the factor $2^{-S/2}$ were right, twelve sublayers would make the gradient of the first block 64 times smaller, even at step 0. **What we did:** compare the gradient of the last feed-forward matrix in the first block with that in the last block, before any step.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -511,7 +511,7 @@ r"""
 ### Suspect 2: a floor that only Pre-Norm has
 
 $J_{\text{pre}}$ contains an identity, so Pre-Norm's gradient is often called "bounded below". It is not. Take $f(y) = -r\,y$, a sublayer that
-erases the token's content from the stream. Then $J_{\text{pre}} = I - r J_N$ is zero except in the two directions $\mathbf 1$ and $\hat x$. We pass a gradient through this block.
+erases the token's content from the stream. Then $J_{\text{pre}} = I - r J_N$ is zero except in the two directions $\mathbf 1$ and $\hat x$. We pass a gradient at right angles to both through this block.
 """
 
 # %%
@@ -613,7 +613,7 @@ compare_at_zero("step-response.adam").claim(
 
 # %% [markdown]
 r"""
-**Cleared, for the first step.** We tested suspects 1, 3 and 4 only at step 0, where writes are still small. Perhaps that was the mistake.
+**Cleared, for the first step.** We tested suspects 1, 3 and 4 only at step 0, where writes are still small.
 
 ### The same measurements at step 20
 
@@ -654,12 +654,12 @@ plots.explore(
 
 # %% [markdown]
 r"""
-**What came out.** All three lines dip: every model writes letter frequencies first. Without warm-up they dip sooner, even under Pre-Norm.
+**What came out.** All three lines dip, as expected if every model writes letter frequencies first. Without warm-up they dip sooner, even under Pre-Norm.
 Then the three lines separate. Under Pre-Norm the constant stays *next to* the tokens, and training goes on from there. Under Post-Norm
 every block divides the tokens as well, as when [a constant is written](02_pre_and_post_norm.ipynb#a-constant-write-twelve-times) twelve times. In Post-Norm without warm-up, the
 gradient of the first block, which at step 0 is about as large as that of the last, has nearly vanished by step 20 ([the table](02_pre_and_post_norm.ipynb#what-is-it-stuck-in)).
 
-At step 0 the identity path was innocent, because writes were small. Now they are large. Is this path the cause now, or does $I + J_f$ still compensate for the
+At step 0 the identity path was innocent, because writes were small. Now they are large. Is this path the cause, or does $I + J_f$ still compensate for the
 factor of $J_N$?
 
 ### Intervention: give the model the letter frequencies
@@ -723,7 +723,7 @@ r"""
 gradient as the last. So at step 20 $I + J_f$ compensates for the factor of $J_N$, as long as writes depend on
 their tokens.
 
-Do the given frequencies still help at the end of training? **What we did:** train each kind with twenty new seeds, and with ten of these also at a lower learning rate or for four times as many steps.
+Do the given frequencies still help at the end of training? **What we did:** train Post-Norm with and without them, with twenty new seeds and, for ten of these, also at a lower learning rate or for four times as many steps.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -780,7 +780,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-In most of these stuck runs the tokens remain distinct up to the last measured step. But their norms have divided by as much as plain Post-Norm's, and the gradient of their first block has nearly vanished: by step 140 $I + J_f$ no longer compensates.
+In most of these stuck runs the tokens remain distinct up to the last measured step. But their norms have divided by about as much as plain Post-Norm's, and the gradient of their first block has nearly vanished: by step 140 $I + J_f$ no longer compensates.
 That fits the second case of [Two Jacobians](02_pre_and_post_norm.ipynb#two-jacobians), long writes that differ between tokens and still depend little on small changes in the input. We did not measure $J_f$.
 
 Can this be seen earlier? **What we did:** for the twenty new short runs that were given the frequencies, correlate the identity path and the token share at step 20 with the final loss.
@@ -814,10 +814,10 @@ rank.after(given.measure("test.loss")).claim(
 
 # %% [markdown]
 r"""
-**What came out.** At step 20 the tokens of these runs are distinct. Yet the larger the factors by which a run's norms divided, the higher was its final loss. (Norms divide by more when writes have grown, so this may be an effect of the writes.) At the lower learning rate and in the longer runs the result is less clear ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
+**What came out.** At step 20 the tokens of these runs are distinct. Yet the larger the factors by which a run's norms had divided, the higher its final loss tended to be. (Norms divide by more when writes have grown, so this may be an effect of the writes.) At the lower learning rate and in the longer runs the result is less clear ([How we know](02_pre_and_post_norm.ipynb#how-we-know)).
 
 **A shared constant is one way onto the plateau; writes that go on growing seem to be another.**
-The first is a cause: removing it changed the outcome. The second is only a correlation: we did not change the division alone.
+The first is a cause: removing it changed the outcome. For the second we have only a correlation: we did not change the division alone.
 
 <details><summary>Why do writes grow at a high learning rate?</summary>
 
@@ -859,7 +859,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-**What came out.** With 20 steps of warm-up half of the runs are still stuck. At the low learning rate no run is stuck, even without warm-up. With the full warm-up the token share still dips, but it recovers.
+**What came out.** With 20 steps of warm-up half of the runs are still stuck. At the low learning rate no run is stuck, even without warm-up. With 60 steps of warm-up the token share still dips, but it recovers.
 
 <details><summary>Why does the dip do no harm with warm-up?</summary>
 
@@ -902,8 +902,8 @@ that all chapters share: recipes trained on the same text, at several model size
 
 <details><summary>Models and training</summary>
 
-The ladder's *rungs* are its sizes and their variants. Size S has our six blocks of width 32, and size M six blocks of width 64. Both are trained on 20 characters per parameter. The variants D and D24 have the width and the text of size S, but twelve and 24 blocks, and so fewer characters per parameter; C is size S on program code.
-All use RMSNorm (chapter 03), SwiGLU, warm-up over a tenth of the steps, gradients clipped at 1, and, unless we say otherwise, Megatron's initialization (all weights small, and those that write to the stream smaller still).
+The ladder's *rungs* are its sizes and their variants. Size S has our six blocks of width 32, and size M six blocks of width 64. Both are trained on 20 characters per parameter. The variants D and D24 have the width and the text of size S, but twelve and 24 blocks, and so fewer characters per parameter. Variant C is size S on program code.
+All use RMSNorm (chapter 03), SwiGLU (a feed-forward layer with a gate), warm-up over a tenth of the steps, gradients clipped at 1, and, unless we say otherwise, Megatron's initialization (all weights small, and those that write to the stream smaller still).
 
 </details>
 
@@ -934,7 +934,7 @@ plots.curves(
 
 # %% [markdown]
 r"""
-What does such a loss mean? Two of these models continue the same text: Pre-Norm at its best learning rate, and Post-Norm on the plateau.
+What does such a loss mean? Two of these models continue the same text: Pre-Norm at the best of the five learning rates, and Post-Norm on the plateau.
 """
 
 # %%
@@ -975,7 +975,7 @@ the same, and that a smaller initialization was the cure. So whether warm-up is 
 ### Each at its own rate
 
 Which placement reaches the lower loss, if each may use the learning rate that suits it best? On the ladder we *tune* each recipe's learning rate: we search, with three seeds, for the one with the lowest validation loss.
-Then we compare the test losses of other seeds, trained at the tuned rates.
+Then we compare the test losses of other seeds at the tuned rates.
 """
 
 # %%
@@ -1077,7 +1077,7 @@ compare_cuts(LATE["second half without the last"]).claim(
 
 # %% [markdown]
 r"""
-**Limits.** The card does not show that late Pre-Norm blocks are idle: in the figure, leaving one out costs about as much as leaving out a middle one. And although its late blocks are cheaper to leave out, Pre-Norm's final loss at six blocks is no higher than Post-Norm's.
+**Limits.** The card does not show that late Pre-Norm blocks are idle: in the figure, leaving one out costs about as much as leaving out a middle one. Although Pre-Norm's late blocks are cheaper to leave out, its final loss at six blocks is no higher than Post-Norm's.
 
 ### Seven answers
 
@@ -1096,24 +1096,24 @@ Many recipes try to have both a highway and late blocks that matter. In the tabl
 | Admin ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) | $x \leftarrow N(\omega_i \odot x + f(x))$ with a learned $\omega_i$, large at first | yes |
 | LNS ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) | $x \leftarrow x + f(N(x)/\sqrt\ell)$ in block $\ell$ | no |
 
-Open the lines below. Each says how the answer affects the *signal*, the *gradient* and the *first steps* of training, what it *costs*, and which result would refute the argument for it (*wrong if*).
+Each line below says how the answer affects the *signal*, the *gradient* and the *first steps* of training, what it *costs*, and which result would refute the argument for it (*wrong if*).
 
 <details><summary>What these lines compare: the share of the embedding in the final vector</summary>
 
 Let the embedding and every write have variance 1 and be uncorrelated. Pre-Norm's final vector is a sum of $1 + S$ such vectors, so the embedding's share is $1/\sqrt{1 + S}$: $0.28$ for the twelve sublayers of six blocks, and $0.10$ for the 96 of 48 blocks.
-Post-Norm's share is $2^{-S/2}$: $0.016$ and $4\cdot10^{-15}$ for the same two depths. A root falls slowly with depth, and a power falls fast. A gradient that passes only through the skips is multiplied by the same number. We derived all of this for the start of training and for writes of that size.
+Post-Norm's share is $2^{-S/2}$: $0.016$ and $4\cdot10^{-15}$ for the same two depths. The inverse root decreases slowly with depth, and the exponential decreases fast. A gradient that passes only through the skips is multiplied by the same number. All of this is derived for the start of training and for writes of variance 1.
 
 </details>
 
 <details><summary>Pre-Norm: nothing on the stream is divided</summary>
 
-*Signal:* nothing on the stream is divided before the final norm, so a constant stays next to the token. *Gradient:* the skips pass it unchanged, and the final norm divides it once. In a branch it is divided by the size of the stream. It has no lower bound. *First steps:* at step 0 they move the output as far as Post-Norm's do. *Cost:* the stream grows, so a late write turns it only by an angle of about $1/\sqrt S$.
+*Signal:* nothing on the stream is divided before the final norm, so a constant stays next to the token. *Gradient:* the skips pass it unchanged, and the final norm divides it once. In a branch it is divided by the size of the stream. It has no lower bound. *First steps:* Adam's first step moves the output about as far as Post-Norm's does. *Cost:* the stream grows, so a late write turns it only by an angle of about $1/\sqrt S$.
 *Wrong if* its tokens merged where Post-Norm's do, or if its late blocks were idle. We saw neither, at the sizes that we trained.
 
 </details>
 <details><summary>Output norm: every write has a fixed size</summary>
 
-*Signal:* every write has the size that the norm's gain sets, so $S$ writes lengthen the stream by at most $S$ times that size. The embedding's share is the same as in Pre-Norm. *Gradient:* the skips pass it unchanged, as in Pre-Norm. In a branch it is divided by the size of the raw write. *First steps:* the direction of a write changes, but not its size, and the smaller the initial weights, the further a step turns it. So a small initialization no longer means small writes.
+*Signal:* every write has the size that the norm's gain sets, so $S$ writes lengthen the stream by at most $S$ times that size. The embedding's share is the same as in Pre-Norm. *Gradient:* the skips pass it unchanged, as in Pre-Norm. In a branch it is divided by the size of the raw write. *First steps:* the direction of a write changes, but not its size, and the smaller the initial weights, the further a step turns the write. So a small initialization no longer means small writes.
 *Cost:* as many norms as in Pre-Norm, and sublayer inputs that grow with the stream. *Wrong if* the trained stream did not stay smaller than Pre-Norm's. In our models it stays smaller, though at another learning rate ([streams, block by block](C_zoo.ipynb#streams-block-by-block)).
 
 </details>
@@ -1124,25 +1124,25 @@ Post-Norm's share is $2^{-S/2}$: $0.016$ and $4\cdot10^{-15}$ for the same two d
 </details>
 <details><summary>Peri: the embedding has a fixed size, too</summary>
 
-*Signal:* as with Sandwich, and the embedding enters the stream at the size of a write, however small it is initially. *Gradient:* at the embedding it is divided by the embedding's size, so small embeddings get large gradients. *First steps:* a step turns the normalized embedding and does not lengthen it. *Cost:* Sandwich's, plus one more norm. *Wrong if* the stream grew with depth as Pre-Norm's does. In our models it grows less, and we saw no lower loss.
+*Signal:* as for Sandwich, and the embedding enters the stream at the size of a write, however small it is initially. *Gradient:* at the embedding it is divided by the embedding's size, so small embeddings get large gradients. *First steps:* a step turns the normalized embedding and does not lengthen it. *Cost:* Sandwich's, plus one more norm. *Wrong if* the stream grew with depth as Pre-Norm's does. In our models it grows less, and we saw no lower loss.
 
 </details>
 <details><summary>Mix-LN: the stream fades in the first quarter only</summary>
 
-*Signal:* the embedding and the first writes fade in the first quarter only. From there on the stream is a plain sum of fewer writes. Of six blocks one is Post-Norm: its two sublayers leave half of the embedding, ten more sublayers add to it, and the share is $\tfrac12/\sqrt{11} \approx 0.15$. *Gradient:* at 48 blocks the twelve Post-Norm blocks reduce the gradient along the skips to $2^{-12}$ of its size. *First steps:* the first blocks can merge tokens, as in Post-Norm. *Cost:* no more norms than before, and Post-Norm's trouble in a quarter of the stack.
-*Wrong if* leaving out a late block raised the loss no more than under Pre-Norm. In our models, which are shallower than the paper's, we could not distinguish the late blocks of the two recipes, though at tuned rates Mix-LN's gradients are more even ([against idle late blocks](C_zoo.ipynb#against-idle-late-blocks)).
+*Signal:* the embedding and the first writes fade in the first quarter only. From there on the stream is a plain sum of fewer writes. Of six blocks one is Post-Norm: its two sublayers leave half of the embedding, ten more sublayers add to it, and the share is $\tfrac12/\sqrt{11} \approx 0.15$. *Gradient:* at 48 blocks the twelve Post-Norm blocks reduce the gradient along the skips to $2^{-12}$ of its size. *First steps:* the first blocks can merge tokens, as in Post-Norm. *Cost:* no more norms than in Pre-Norm, and Post-Norm's trouble in a quarter of the stack.
+*Wrong if* leaving out a late block raised the loss no more than under Pre-Norm. In our models, which are shallower than the paper's, we could not distinguish the late blocks of the two recipes, though at tuned learning rates Mix-LN's gradients are more even ([against idle late blocks](C_zoo.ipynb#against-idle-late-blocks)).
 
 </details>
 <details><summary>ResiDual: one stream fades, the other keeps everything</summary>
 
-*Signal:* $x$ fades as in Post-Norm, $r$ keeps every write with weight one, and the embedding's share of $r$ equals its share of Pre-Norm's stream. Sublayers read $x$ only: where tokens have merged in $x$, later writes no longer depend on the token. *Gradient:* through $r$ each write gets its gradient directly, divided once by the size of $r$. *First steps:* in $r$ a constant is added next to the tokens; in $x$ it also makes the norms shrink them. *Cost:* a second stream to store and move, and one more norm.
-*Wrong if* the last block of a deep stack did not move the output more than Pre-Norm's does. In untrained models the last block changes the output by a fraction that does not shrink with depth.
+*Signal:* $x$ fades as in Post-Norm, $r$ keeps every write with weight one, and the embedding's share of $r$ equals its share of Pre-Norm's stream. Sublayers read $x$ only: where tokens have merged in $x$, later writes no longer depend on the token. *Gradient:* through $r$ each write gets its gradient directly, divided once by the size of $r$. *First steps:* in $r$ a constant is added next to the tokens. In $x$ it also makes the norms shrink them. *Cost:* a second stream to store and move, and one more norm.
+*Wrong if* the last block of a deep stack did not move the output more than Pre-Norm's does. In untrained ResiDual models the last block changes the output by a fraction that does not shrink with depth.
 
 </details>
 <details><summary>B2T: one more skip, around all norms of the block but the last</summary>
 
-*Signal:* the block's input $e$ passes through one norm per block instead of two. After attention $x$ holds $e/\sqrt2$, so the second sum holds $(1 + 1/\sqrt2)\,e$ and has variance $3 + \sqrt2$. The norm divides by the root of this variance, so a block keeps $1.71/2.10 = 0.81$ of $e$, whereas Post-Norm keeps $0.5$. Six blocks keep $0.29$, and 48 blocks only $5\cdot10^{-5}$: this is still a power. *Gradient:* on the skips, it shrinks by the same factor as the embedding's share. *First steps:* like Post-Norm's, but writes are smaller compared with the sum. *Cost:* one addition per block, and memory for $e$.
-*Wrong if* it failed at the rates at which Post-Norm fails. Our model learns at one such rate (one seed), but we did not see more even gradients ([Post-Norm with help](C_zoo.ipynb#post-norm-with-help)).
+*Signal:* the block's input $e$ passes through one norm per block instead of two. After attention $x$ holds $e/\sqrt2$, so the second sum holds $(1 + 1/\sqrt2)\,e$ and has variance $3 + \sqrt2$. The norm divides by the root of this variance, so a block keeps $1.71/2.10 = 0.81$ of $e$, whereas Post-Norm keeps $0.5$. Six blocks keep $0.29$, and 48 blocks only $5\cdot10^{-5}$: the decrease is still exponential. *Gradient:* on the skips, it shrinks by the same factor as the embedding's share. *First steps:* like Post-Norm's, but writes are smaller compared with the sum. *Cost:* one addition per block, and memory for $e$.
+*Wrong if* it failed at the rates at which Post-Norm fails. Our model learns at one such rate (one seed), but its gradients were not visibly more even than Post-Norm's ([Post-Norm with help](C_zoo.ipynb#post-norm-with-help)).
 
 </details>
 <details><summary>Admin: the skip is so heavy that every write begins small</summary>
@@ -1153,7 +1153,7 @@ Post-Norm's share is $2^{-S/2}$: $0.016$ and $4\cdot10^{-15}$ for the same two d
 </details>
 <details><summary>LNS: late writes begin small</summary>
 
-*Signal:* if a sublayer's output scales with its input, the variance of its write becomes $1/\ell$. The variances add up to $2(1 + \tfrac12 + \dots + \tfrac1L)$ instead of $2L$, so the stream's variance grows with the logarithm of the depth: at six blocks the share is $1/\sqrt{5.9} \approx 0.41$. *Gradient:* multiplied by 1 on the skip and by $1/\sqrt\ell$ in the branch of block $\ell$. *First steps:* late writes change less. *Cost:* a constant factor, but no norm and no parameter. The norm's gain can learn to cancel the factor.
+*Signal:* if a sublayer's output scales with its input, the variance of its write becomes $1/\ell$. The variances add up to $2(1 + \tfrac12 + \dots + \tfrac1L)$ instead of $2L$, so the stream's variance grows with the logarithm of the depth: at six blocks the share is $1/\sqrt{5.9} \approx 0.41$. *Gradient:* multiplied by 1 on the skip and by $1/\sqrt\ell$ in the branch of block $\ell$. *First steps:* late writes change less. *Cost:* a constant factor, but no additional norm or parameter. The norm's gain can learn to cancel the factor.
 *Wrong if* late blocks did not count for more than under Pre-Norm. In our six blocks they count for *less*, although the loss is lower. That does not refute the paper, whose models have twelve or more blocks.
 
 </details>
@@ -1162,11 +1162,11 @@ Warm-up and a lower learning rate leave the equation of the block as it is. So d
 
 <details><summary>Smaller initial weights: writes begin small</summary>
 
-[Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) used them. *Signal, gradient:* writes $\lambda$ times as large leave $(1 + \lambda^2)^{-S/2}$ on the identity path instead of $2^{-S/2}$. *First steps:* Adam's steps are as long as before. *Cost:* no additional time. *Wrong if* they prevented nothing once writes had grown. That is what our models show: they start with half of Xavier's gain and lose nearly nothing on the identity path at step 0, but at the learning rate $0.025$ the path collapses within twenty steps.
+[Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) used them. *Signal, gradient:* writes $\lambda$ times as large leave $(1 + \lambda^2)^{-S/2}$ on the identity path instead of $2^{-S/2}$. *First steps:* Adam's steps are as long as before. *Cost:* no additional time. *Wrong if* they prevented nothing once writes had grown. That is what our models show: they start with half of Xavier's gain and lose almost nothing on the identity path at step 0, but at the learning rate $0.025$ the path collapses within twenty steps.
 
 </details>
 
-A [separate page](placements.md) lists which models use which answer, and what the sources report. [Appendix C](C_zoo.ipynb) trains these recipes at our size.
+A [separate page](placements.md) lists which models use which answer, and what the sources report. In [appendix C](C_zoo.ipynb) we train these recipes at our size.
 
 ## Where it goes wrong
 
@@ -1278,7 +1278,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-**Does the result of the intervention depend on the threshold, the seeds or the setting?** The number of stuck runs depends on all three. Each cell of the next table counts plain Post-Norm first, and then the runs that were given the frequencies. The rank test (Mann–Whitney, on the final losses of the two kinds) needs no threshold: in every row the two kinds differ.
+**Does the result of the intervention depend on the threshold, the seeds or the setting?** The number of stuck runs does. Each cell of the next table counts plain Post-Norm first, and then the runs that were given the frequencies. The rank test (Mann–Whitney, on the final losses of the two kinds) needs no threshold: in every row the two kinds differ.
 """
 
 
@@ -1328,7 +1328,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-The next table gives the rank correlations of the same measures with the final loss, among runs that were given the frequencies. In the short runs at the high rate the identity path predicts the final loss at every step. At the lower rate it predicts the loss less well, and in the longer runs not at all at steps 12 and 20. In both of these settings there is a step at which the token share predicts it better.
+The next table gives the rank correlations of the same measures with the final loss, among runs that were given the frequencies. In the short runs at the high rate the identity path predicts the final loss at every step. At the lower rate it predicts the loss less well, and in the longer runs not at all at steps 12 and 20. In both of these settings there is a step at which the token share predicts the loss better.
 """
 
 
@@ -1472,13 +1472,13 @@ Adam divides by the size of the gradient. What can clipping change, then?
 
 - **Why does the place of one norm matter?** Every model first writes the letter frequencies into all tokens. Pre-Norm adds them next to the tokens' content, and Post-Norm divides that content, too. At a high learning rate the tokens of most Post-Norm runs without warm-up merge, and little of the gradient that could separate them reaches the first block.
   <!-- 02-post-norm-merges-its-tokens 02-a-constant-write-halves-the-angle 02-a-constant-write-leaves-pre-norm-its-token -->
-- **Given the frequencies, tokens stay distinct in nearly all short runs, and the loss is lower**, at each of two learning rates and, at the higher one, of two lengths. They are not a complete cure: many of the longer runs are stuck. And at the lower learning rate they help although the tokens of most runs stay distinct even without them.
+- **Given the frequencies, Post-Norm keeps its tokens distinct in nearly all short runs and reaches a lower loss**, at both learning rates and, at the higher one, in longer runs, too. The frequencies are no complete cure: many of the longer runs are stuck. And at the lower learning rate they help although the tokens of most runs stay distinct even without them.
   <!-- 02-a-given-constant-keeps-tokens-apart 02-a-given-constant-prevents-the-plateau -->
-- **Merged tokens are not the whole explanation.** Among short runs at the high learning rate that were given the frequencies, those whose norms have divided more by step 20 reach a higher loss, although the tokens are still distinct then. In longer runs we did not see this at step 20, and we did not change the division alone.
+- **Merged tokens are not the whole explanation.** Among short runs at the high learning rate that were given the frequencies, those whose norms have divided by more up to step 20 tend to reach a higher loss, although the tokens are still distinct then. In longer runs we did not see this at step 20, and we did not change the division alone.
   <!-- 02-the-path-foretells-the-end -->
 - **Step 0 shows no difference** with 6 blocks: neither vanishing gradients nor a large last gradient nor a first step that is too long distinguishes the two placements. And Pre-Norm's gradient has no lower bound.
   <!-- 02-step-zero-shows-nothing 02-last-gradients-begin-alike 02-first-steps-go-equally-far 02-pre-gradient-has-no-floor -->
-- With warm-up, tokens also become more alike, but they separate again. At a low learning rate Post-Norm needs no warm-up here, and at a learning rate that is too high, warm-up is not enough.
+- With warm-up, tokens also become more alike, but they separate again. At a low learning rate Post-Norm needs no warm-up here, and at one that is too high, warm-up is not enough.
   <!-- 02-post-needs-warm-up 02-warm-up-is-not-always-enough -->
 - **What is the place worth?** With each learning rate tuned, a preliminary evaluation finds the losses within 0.02 nats of each other with 6 blocks. At the one width and on the one text that we tried, Post-Norm's loss is higher with 12 blocks (a weak verdict) and with 24. Pre-Norm tolerates learning rates above its best one. Post-Norm relies more on its late blocks, and less on its early ones.
   <!-- 02-each-at-its-own-rate-they-tie 02-post-behind-at-twelve-blocks 02-late-pre-blocks-are-cheaper-to-remove 02-warm-up-is-not-always-enough -->

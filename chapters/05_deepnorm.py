@@ -18,7 +18,7 @@ Why does DeepNorm need two constants, and do 1,000 layers train because branches
 
 - One demand fixes the ratio of the constants: one step of gradient descent should move the model's output equally far at every depth. The even split into
   fourth roots is a choice.
-- The two constants together meet that demand. Neither of them meets it alone, at its published value. The demand says nothing about Adam, whose first step still moves deeper models further.
+- The two constants together meet that demand. At its published value, neither constant meets it alone. The demand says nothing about Adam, whose first step still moves deeper models further.
 - Our 32 blocks of Post-Norm start to learn if their initial branches are small. Either constant can make them small (with α alone, not every run learns), and so can ordinary small weights without any constant.
 
 </details>
@@ -121,7 +121,7 @@ and the initial weights of some matrices (step 1 says which) are multiplied by $
 $\mathrm{LN}(\alpha x + f)$ *is* $\mathrm{LN}(x + f/\alpha)$: the first constant makes the branch small. Why fourth roots? Which quantity must not grow with depth?
 
 Take a token $x = (1, 1, -1, -1)$ and a sublayer's output $f = (1, -1, 1, -1)$, as long as $x$ and at right angles to it. Post-Norm takes their sum, $(2, 0, 0, -2)$, and divides it by
-the standard deviation, $\sqrt2$. In a stack of 8 blocks, $\alpha = 16^{1/4} = 2$, the sum is $(3, 1, -1, -3)$, and the norm divides by
+the standard deviation, $\sqrt2$. With DeepNorm in a stack of 8 blocks, $\alpha = 16^{1/4} = 2$, so the sum is $(3, 1, -1, -3)$, and the norm divides it by
 $\sqrt5$. The result is closer to $x$: the branch $f$ has $1/\alpha$ of its former weight. A block
 with α on its skip and one with its branch divided by α are the same function of the same weights, so they also train in the same way. Smaller initial weights, as with β, also make the branch
 small, but they train differently: a step of Adam is as long as before, so it changes a smaller weight by a larger fraction.
@@ -196,7 +196,7 @@ plots.curves(
 
 # %% [markdown]
 r"""
-But a start near the identity does not explain the fourth roots: any two constants for which $s^2/\alpha^2$ is at most a small fraction of $1/N$ give one.
+But a start near the identity does not explain the fourth roots: any two constants for which $s^2/\alpha^2$ is at most a small fraction of $1/N$ give such a start.
 
 ## Derivation
 
@@ -223,7 +223,7 @@ $\sqrt{v^2 + w^2}\,\|x\|$, where $\|x\|$ is fixed, because $x$ is the output of 
 The sum $\alpha x + f$ has size about $\alpha$, so a change of $f$ reaches the stream divided by $\alpha$. Do later sublayers amplify that change? A later sublayer
 multiplies the change by $\alpha I + J_f$, where $J_f$ is the Jacobian of $f$, and then its norm divides by $\sqrt{\alpha^2 + s^2}$. If $J_f$ turns a vector into one that is about $s$ times as long and nearly at right angles to it, then $\alpha I + J_f$ multiplies the vector's length
 by about $\sqrt{\alpha^2 + s^2}$ (Pythagoras). The norm divides by the same factor, so the change keeps its size (the cancellation of [chapter 02](02_pre_and_post_norm.ipynb)).
-So sublayer $i$ moves the output by
+So the step of sublayer $i$ moves the output by
 
 $$\|\Delta F_i\| \lesssim \frac{\sqrt{v^2 + w^2}}{\alpha}\,\|\Delta\theta_i\|.$$
 
@@ -232,7 +232,7 @@ $$\|\Delta F_i\| \lesssim \frac{\sqrt{v^2 + w^2}}{\alpha}\,\|\Delta\theta_i\|.$$
 By the chain rule, the gradient with respect to $\theta_i$ is $J_i^\top\,\partial\mathcal L/\partial F$, where $J_i$ is the derivative of the output with respect to $\theta_i$. The paper takes $\partial\mathcal L/\partial F$ to be of order one. The step is $-\eta$ times this gradient, and it moves the output by $J_i$ times the step: $\Delta F_i = -\eta\,J_iJ_i^\top\,\partial\mathcal L/\partial F$. So the factor $\sqrt{v^2 + w^2}/\alpha$ of step 2 appears squared.
 
 The $2N$ changes $\Delta F_i$, which we call the *contributions* of the sublayers, add up to $\Delta F$. By the triangle inequality, the sum of their lengths is an upper bound.
-We also use it as an estimate, because the contributions do not cancel: each $J_iJ_i^\top$ is positive semidefinite, so no sublayer moves the output in a direction in which the loss rises. With $v = w = \beta$,
+We also use it as an estimate, because the contributions cannot cancel completely: each $J_iJ_i^\top$ is positive semidefinite, so no sublayer moves the output in a direction in which the loss rises. With $v = w = \beta$,
 
 $$\|\Delta F\| \lesssim \eta\cdot 2N\cdot\frac{2\beta^2}{\alpha^2}.$$
 
@@ -252,7 +252,7 @@ With $\beta = 1$ and $\alpha^2 = 8$ it is $64\cdot2/8 = 16$. With $\alpha = 1$ a
 
 ### Encoder and decoder
 
-The 1,000-layer translation model has an encoder and a decoder of 500 blocks each, 2,500 sublayers (two per block of the encoder, three per block of the decoder), and *four* constants. The formula for a single stack does not apply: its $\alpha = (2\cdot1000)^{1/4}$ is none of the four. For an encoder of $N$ blocks and a decoder of $M$ blocks, these are
+The 1,000-layer translation model has an encoder and a decoder of 500 blocks each. Together they have 2,500 sublayers (two per block of the encoder, three per block of the decoder), and *four* constants. The formula for a single stack does not apply: its $\alpha = (2\cdot1000)^{1/4}$ is none of the four. For an encoder of $N$ blocks and a decoder of $M$ blocks, the four constants are
 
 | stack | factor of the skip, $\alpha$ | factor of the initial weights, $\beta$ |
 | --- | --- | --- |
@@ -318,7 +318,7 @@ assert check_step(solved_step).ok
 
 # %% [markdown]
 r"""
-**2 (in code, 5 minutes).** The other part of DeepNorm is its initial weights. Write the gain, relative to Xavier's rule, of one matrix in such a decoder. The matrices have `labkit`'s names: `q k v out`
+**2 (in code, 5 minutes).** The other part of DeepNorm is its initial weights. Write a function that returns the gain of one matrix in such a decoder, relative to Xavier's rule. The matrices have `labkit`'s names: `q k v out`
 in attention, `up down` in the feed-forward layer.
 """
 
@@ -467,8 +467,8 @@ two columns the measured powers may be higher than printed.
 
 ### The bounded update
 
-The model is an untrained text decoder of width 32. The probe `step-response` moves a copy of it by a tiny
-step and measures $\|\Delta F\|/\eta$ per token.
+The model is an untrained text decoder of width 32. The probe `step-response` changes the weights of a copy by one tiny step
+and measures $\|\Delta F\|/\eta$ per token.
 """
 
 # %%
@@ -596,7 +596,7 @@ uses them: its "DeepNorm" has $\alpha = (2N)^{1/2}$ and $\beta = (2N)^{-1/2}$.
 No exponent on the slider in *Predict* makes all three lines level: an SGD step and a random step need $a = \frac14$, and Adam's first step needs $a = \frac12$.
 
 Depth-μP ([Bordelon et al., 2024](https://arxiv.org/abs/2309.16620), and [Yang et al., 2024](https://arxiv.org/abs/2310.02244)) and
-CompleteP ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)) specify how branches must shrink with depth so that Adam's learning rate carries over. [Chapter 10](10_choosing_a_norm.ipynb) measures both.
+CompleteP ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)) specify how branches must shrink with depth so that Adam's learning rate carries over to deeper models. [Chapter 10](10_choosing_a_norm.ipynb) measures both.
 
 ### Thirty-two blocks in training
 
@@ -605,7 +605,7 @@ Post-Norm with these weights must learn, too.
 
 <details><summary>How we tuned and evaluated</summary>
 
-We try seven learning rates with one seed. For Post-Norm with Xavier's weights and for α alone, we take the best. For the other models, we add two seeds at the best rate and its neighbours, and take the lowest point of a parabola through the means. We evaluate with five other seeds.
+We try seven learning rates with one seed. For Post-Norm with Xavier's weights and for α alone, we take the best. For the other models without warm-up, we add two seeds at the best rate and its neighbours, and take the lowest point of a parabola through the means. We evaluate all models without warm-up with five other seeds.
 
 </details>
 
@@ -737,7 +737,7 @@ r"""
 So small branches are enough for a start, and DeepNorm's constants are one of several ways to get them. Not all ways are equally safe: with α alone, the losses of the five seeds differ widely, and one of
 them is higher than that of the unigram baseline (letter frequencies). With α alone, $s$ does not shrink with depth, so $s/\alpha$ falls only like $N^{-1/4}$, while a start near the identity needs $N^{-1/2}$. That may be the reason.
 
-These runs are too short to [rank](claims.md) the models. After 150 steps, the best of them has learned which letter follows which, as bigram counts do, and hardly more. So read only the numbers of the next three cards. The mark *not seen at this scale* does not mean here that the models differ little.
+These runs are too short to [rank](claims.md) the models. After 150 steps, even the best of them has learned hardly more than which letter follows which: its loss is close to that of bigram counts. So read only the numbers of the next three cards. The mark *not seen at this scale* does not mean here that the models differ little.
 """
 
 # %%
@@ -831,7 +831,7 @@ plots.table(
 # %% [markdown]
 r"""
 From Post-Norm to α alone, β alone and DeepNorm, the first step moves the output less and less, and the highest learning rate never falls. That looks like a rule, but the other two models break it.
-The first steps of Pre-Norm and of Post-Norm with the same small weights move the output about equally far, at either depth, yet Pre-Norm trains at a higher rate. So this distance does not determine which learning rate a model tolerates. No model has a small first move and large branches, so it remains open whether a small move by itself would be enough. (Each method's highest rate is known from one seed only, and neighbouring rates differ by a factor of about two.)
+The first steps of Pre-Norm and of Post-Norm with the same small weights move the output about equally far, at either depth, yet Pre-Norm trains at a higher rate. So this distance does not determine which learning rate a model tolerates. No model has a small first move and large branches, so it remains open whether a small move by itself would be enough for a start. (Each method's highest rate is known from one seed only, and neighbouring rates differ by a factor of about two.)
 
 **DeepNorm keeps its promise, but the promise is about one step.**
 
@@ -840,7 +840,7 @@ The first steps of Pre-Norm and of Post-Norm with the same small weights move th
 At size S, the smallest of the *ladder* (the experiment grid that all chapters share), we train six blocks of width 32 for 3,200 steps. Here all methods have
 RMSNorm, SwiGLU and a warm-up; `post` has Megatron's small weights, and `post, xavier` has Xavier's.
 
-In the table, an improvement over Pre-Norm is negative if the method's loss is higher. *Learning-rate sensitivity* is the mean loss over two decades of learning rates, minus the loss at the best one.
+In the table, an improvement over Pre-Norm is negative if the method's loss is higher. *Learning-rate sensitivity* is the mean validation loss over two decades of learning rates, minus the loss at the best one (no loss counts as more than that of the unigram baseline).
 """
 
 # %%
@@ -920,7 +920,7 @@ ends["DeepNorm"].claim(
 # %% [markdown]
 r"""
 In [chapter 02](02_pre_and_post_norm.ipynb), the gradients of Post-Norm did not vanish at the first step, over twelve sublayers with small weights. Over 2,000 sublayers with Xavier's weights, they can vanish, depending on the seed. DeepNorm's gradients have about the same size in all blocks, so none of them is lost at the first step. That
-does not mean that DeepNorm trains better, least of all under Adam, which divides each gradient by its own size. Only training can show whether it does: on OPUS-100, Wang et al. report 4.4 BLEU points more than a 48-layer
+does not mean that DeepNorm trains better, least of all under Adam, which divides each gradient by its own size. Only training can show whether it does. On OPUS-100, Wang et al. report 4.4 BLEU points more for 1,000 layers than for a 48-layer
 baseline (BLEU scores translations; higher is better). Neither their runs nor ours rule out Pre-Norm or Post-Norm at that depth.
 
 ## Where it goes wrong
@@ -934,7 +934,7 @@ of $\alpha$. The bug was
 **β inverted.** The baseline called DeepNorm in the code of Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) and of LayerNorm-Scaling
 ([Sun et al., 2025](https://arxiv.org/abs/2502.05795)) draws its weights with the gain $(8N)^{+1/4}$ ([Mix-LN's line](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L824), [LayerNorm-Scaling's](https://github.com/lmsdss/LayerNorm-Scaling/blob/3ac54dde961b04780b152bc8b38b71b2f8e1c16a/peft_pretraining/modeling_llama.py#L863)). Its $\alpha$ is the number 2.828 at every depth ([typed into the code](https://github.com/pixeli99/MixLN/blob/ff458269dff837f1900025fb7cc864b404b9c7e6/peft_pretraining/modeling_llama.py#L455)): $2\sqrt2$, which is right for 32 blocks only.
 
-**Other bugs.** Some code applies β to all matrices in one loop, and some gives a decoder alone the constants of a pair. And the paper on KEEL, a relative of DeepNorm ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895)),
+**Other bugs.** Some code applies β to all matrices in one loop, and some gives a single decoder the constants of a pair. The paper on KEEL, a method related to DeepNorm ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895)),
 quotes $\beta$ as $L^{-1/4}$ with $L$ *sublayers*. Since $8N = 4L$, it should be $(4L)^{-1/4}$.
 
 None of these bugs raises an error. The table shows their effect on our 32 blocks, before training and after 150 steps at a low learning rate and at about DeepNorm's tuned one. *Cosine* is the cosine between the embedding and the output, as above. The last column says which check of the exercises finds the bug:
@@ -980,7 +980,7 @@ plots.table(rows)
 exact(sum(row["found by"] == "—" for row in rows[1:])).claim(
     "05-checks-see-every-slip",
     "<= 0",
-    "A comparison of the step and the initial weights with the method's equations reveals every wrong copy of DeepNorm.",
+    "A comparison of the step and the initial weights with the method's equations reveals every wrong copy of DeepNorm that we tried.",
     found="The checks of the step and of the initial weights accept {mean:.0f} of {slips:.0f} wrong copies of DeepNorm.",
     source="public code: annotated implementations, the baseline of Mix-LN and LayerNorm-Scaling",
     beside={"slips": len(rows) - 1},
@@ -1067,7 +1067,7 @@ r"""
 
 ## To carry away
 
-- **Equation.** $x \leftarrow \mathrm{LN}(\alpha x + f(x))$, with value, output and feed-forward matrices drawn $\beta$ times as large.
+- **Equation.** $x \leftarrow \mathrm{LN}(\alpha x + f(x))$, with value, output and feed-forward matrices drawn $\beta$ times as large as Xavier's.
 - **Constants.** Decoder of $N$ blocks: $\alpha = (2N)^{1/4}$, $\beta = (8N)^{-1/4}$.
 - **When to use it.** Use DeepNorm for Post-Norm models of many blocks. Its mean loss is not lower than that of a tuned Pre-Norm in any comparison here. The evidence for it comes from the authors' translation models.
 - **Cost.** DeepNorm costs almost nothing at run time, but its loss depends more strongly on the learning rate than Pre-Norm's.

@@ -11,15 +11,15 @@ r"""
 # HybridNorm
 
 **Question.** [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598) tried sixteen placements of norms. Their proposal, *HybridNorm*,
-changes Pre-Norm twice: it normalizes queries, keys and values, and moves one norm onto the stream. Its perplexity is 20.00 and Pre-Norm's is 20.30, with one run each.
-Which of HybridNorm's two changes accounts for its improvement over Pre-Norm, and would HybridNorm be better in another setting?
+changes Pre-Norm in two ways: it normalizes queries, keys and values, and moves one norm onto the stream. Its perplexity is 20.00 and Pre-Norm's is 20.30, with one run each.
+Which change accounts for HybridNorm's improvement over Pre-Norm, and would HybridNorm be better in another setting?
 
 <details><summary>In short (contains spoilers)</summary>
 
 - At our smallest model size, with large embeddings, HybridNorm is not distinguishable from Pre-Norm. The norms inside attention alone lower the loss, and the norm on the stream adds no improvement.
 - With small embeddings, at that size, the norm on the stream accounts for a part of the improvement, and apparently for all of it if the embeddings can grow.
 - Norms on queries, keys and values make attention invariant to the scale of its input. So some rows of the paper's table look different but can compute the same functions.
-- With a different initialization the improvement changes. So a ranking of recipes also depends on the initialization, the embeddings and the learning rate.
+- The improvement changes with the initialization, the embeddings and the learning rate. So a ranking of recipes depends on all three.
 
 </details>
 """
@@ -99,7 +99,7 @@ plots.curves(
     xlabel="recipe, one change at a time",
     ylabel="improvement over Pre-Norm in test loss (nats)",
     reference={"Pre-Norm": 0.0},
-    caption="Improvement over Pre-Norm (Pre-Norm's test loss minus the recipe's) as Pre-Norm is turned into HybridNorm* one change at a time: QKV-Pre has norms inside attention, HybridNorm a norm on the stream as well, and HybridNorm* a different first block. "
+    caption="Improvement over Pre-Norm (Pre-Norm's test loss minus the recipe's) as Pre-Norm is turned into HybridNorm* one change at a time: QKV-Pre has norms inside attention, HybridNorm also has a norm on the stream, and HybridNorm* also has a different first block. "
     f"In our small models, embeddings enter the stream with an RMS of 1, {ladder.build_base_run(rung, small[4]).model.embedding_size:.2f} (by a rule in the authors' code) or 0.014. "
     "Is HybridNorm's improvement larger or smaller than QKV-Pre's with large embeddings (RMS 1), and with small ones?",
     provenance=lab.provenance(climbed.where(arm=small, stage="final", rung=rung)),
@@ -132,8 +132,8 @@ plots.placement_diagram(
 r"""
 Now let the token and both outputs be ten times smaller, as they might be in an untrained model with small embeddings and weights. Under Pre-Norm the proportions do not change: $x' = (y + f)/10$.
 HybridNorm rescales the sum of the token and the first output to RMS 1, so $x' = N(y) + f/10$. Compared with $N(y)$, the output
-$f/10$ is small, and so are later outputs. **The norm on the stream enlarges a small token, so later outputs do not drown it.** It cannot undo the effect of the first output,
-which was added before the norm.
+$f/10$ is small, and so are later outputs. **The norm on the stream enlarges a small token, so later outputs do not drown it.** This norm cannot undo the effect of the first output,
+which was added before it.
 
 ### The equations
 
@@ -149,7 +149,7 @@ feed-forward sublayer: $Y = X + \mathrm{MHA}_{QKV}(X)$, $X' = Y + \mathrm{FFN}(N
 A classical Post-Norm block has two norms on the stream: one after attention and one after the *feed-forward* layer, $N(N(Y) + \mathrm{FFN}(N(Y)))$.
 HybridNorm has only the first. So where the paper writes "Post" for the FFN, read $X' = N(Y) + \mathrm{FFN}(N(Y))$: skip and branch both read the normalized stream.
 
-A norm ignores the scale of its input: $N(tXW) = N(XW)$ for $t > 0$, if $\epsilon = 0$. This has two consequences. HybridNorm's second equation is invariant to the scale of $Y$ (next card). And attention, which normalizes queries, keys and values, computes the same output for every scale of
+A norm ignores the scale of its input: $N(tXW) = N(XW)$ for $t > 0$, if $\epsilon = 0$. This has two consequences. First, the output of HybridNorm's second equation does not depend on the scale of $Y$ (next card). Second, attention, which normalizes queries, keys and values, computes the same output for every scale of
 $X$. So the scale of $X$ matters only in the sum $X + \mathrm{MHA}$, relative to the output of attention.
 """
 
@@ -235,9 +235,9 @@ exact(ahead["c4"]).claim(
 # %% [markdown]
 r"""
 In the published table, Pre-QKV-Post has a perplexity of 20.13, and HybridNorm, which can compute the same functions, has 20.00. Pre-QKV-Pre has 19.97, and QKV-Pre has 19.96
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The two recipes that the last card counts as better than HybridNorm on C4 are this second pair. (One of the sixteen diverged, so thirteen others remain.)
+([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The two recipes that the last card counts as better than HybridNorm on C4 are this second pair. (One of the sixteen diverged, so thirteen remain besides HybridNorm and its variant.)
 
-If both rows of a pair start from the same initialization, which [the paper leaves open](06_hybridnorm.ipynb#other-initializations), their results can differ only because the gains
+The paper [does not say](06_hybridnorm.ipynb#other-initializations) whether both rows of a pair start from the same initialization. If they do, their results can differ only because the gains
 train differently, because of $\epsilon$, or by chance. Yet the rows of the first pair differ by $\ln(20.13/20.00) = 0.0065$ nats per
 token. That is nearly half of HybridNorm's whole improvement over Pre-Norm, $0.0149$ nats.
 
@@ -406,11 +406,11 @@ r"""
 The models are trained long enough: the recipes with attention have far lower losses than trigram counts and than the model without attention.
 
 In the next table each recipe has its best learning rate. The column *improvement* is Pre-Norm's test loss minus the
-recipe's, with its 95 % interval. The column *sensitivity* is the mean loss over two decades of learning rates, minus the loss at the best one.
+recipe's, with its 95 % interval. The column *sensitivity* is the mean validation loss over two decades of learning rates, minus the loss at the best rate.
 
 <details><summary>The other columns</summary>
 
-*n* is the number of evaluation runs, and *test* their mean test loss. D and D24 are size S with 12 and 24 blocks and fewer characters per parameter, and C is size S trained on program code.
+*Rate* is the tuned learning rate, *n* is the number of evaluation runs, and *test* is their mean test loss. D and D24 are size S with 12 and 24 blocks and fewer characters per parameter, and C is size S trained on program code.
 
 </details>
 """
@@ -426,7 +426,7 @@ for Pre-Norm and of 4.9e-4 for HybridNorm. Table 4 uses one low rate for all row
 
 ### Which change accounts for the improvement?
 
-We first compare HybridNorm with Pre-Norm. Unless a card says otherwise, embeddings have RMS 1:
+Unless a card says otherwise, embeddings have RMS 1. We first compare HybridNorm with Pre-Norm:
 """
 
 # %%
@@ -480,7 +480,7 @@ for arm, over, name, words, gap in (
 
 # %% [markdown]
 r"""
-QKV-Pre reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to this. At learning rates that are too high the improvement is larger, as the figure of the learning-rate search shows.
+QKV-Pre reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to this. At learning rates above the best ones, QKV-Pre's improvement over Pre-Norm is larger, as the figure of the learning-rate search shows.
 
 **3. The norm on the stream.** In the paper, the effect of this norm depends on the order of the changes. If norms on queries, keys and values are there already, it brings no improvement: the perplexity is 19.96 without it (QKV-Pre) and 20.00 with it (HybridNorm). If it is added to plain Pre-Norm, which gives the row Pre-Post, it brings half of HybridNorm's improvement: the perplexity falls from 20.30 to 20.15
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [all sixteen rows](E_hybridnorm.ipynb#table-4-sixteen-placements).
@@ -558,7 +558,7 @@ plots.curves(
 
 # %% [markdown]
 r"""
-How much do small embeddings raise Pre-Norm's loss, and do they enlarge HybridNorm's improvement over it?
+How much do small embeddings raise Pre-Norm's loss, and do they enlarge HybridNorm's improvement over Pre-Norm?
 """
 
 # %%
@@ -613,7 +613,7 @@ compare_costs(costs["hybrid"], costs["pre"], four).claim(
 
 # %% [markdown]
 r"""
-Embeddings that the multiplier keeps small raise Pre-Norm's loss, and they raise it more than HybridNorm's. But one pair of recipes is thin evidence, so we compare all four, at both small RMS values.
+Embeddings that the multiplier keeps small raise Pre-Norm's loss, and they raise it by more than HybridNorm's. But one pair of recipes is thin evidence, so we compare all four, at both small RMS values.
 How much more do small embeddings raise the loss without a norm on the stream than with one?
 """
 
@@ -711,7 +711,7 @@ ladder.improvement(climbed, "hybrid" + growing, "hybrid").claim(
 
 # %% [markdown]
 r"""
-The improvement at each step, for three kinds of embeddings:
+The next table lists the improvement at each step for three kinds of embeddings:
 """
 
 # %%
@@ -728,10 +728,10 @@ plots.table(
 r"""
 The embeddings do grow: after training they enter with an RMS near 1 or above. HybridNorm's loss is still lower than Pre-Norm's, so its improvement does not seem to need the fixed multiplier.
 
-But if the embeddings can grow, the single steps agree with the published ones even less: judging by the means, the norm on the stream accounts for the whole improvement (with embeddings initialized at 0.02, [chapter 10](10_choosing_a_norm.ipynb#small-embeddings-that-can-grow) finds the same with full evaluations). So the fixed multiplier does not explain why our table and the paper's disagree.
-[How we know](06_hybridnorm.ipynb#how-we-know) lists other differences, and our factor $\sqrt d$ is one more: with it, a step of Adam moves the embeddings $\sqrt d$ times as far. We tested none of them with embeddings that grow.
+But if the embeddings can grow, the individual steps agree with the published ones even less: judging by the means, the norm on the stream accounts for the whole improvement. (With embeddings initialized at 0.02, [chapter 10](10_choosing_a_norm.ipynb#small-embeddings-that-can-grow) finds nearly the same with full evaluations.) So the fixed multiplier does not explain why our table and the paper's disagree.
+[How we know](06_hybridnorm.ipynb#how-we-know) lists other differences, and our factor $\sqrt d$ is one more: with it, a step of Adam moves the embeddings $\sqrt d$ times as far. We tested none of these differences with embeddings that grow.
 
-We see small embeddings raise Pre-Norm's loss only with the fixed multiplier: if they can grow, its mean loss is no higher than with embeddings of RMS 1.
+In our runs, small embeddings raise Pre-Norm's loss only with the fixed multiplier: if the embeddings can grow, Pre-Norm's mean loss is no higher than with RMS 1.
 
 Unexpectedly, HybridNorm reaches a lower loss with such embeddings than with RMS 1. We do not know why.
 """
@@ -745,7 +745,7 @@ lab.train_live(Experiment(ladder.configure_run(drowned, 0.00562, 0, ladder.LOOKS
 r"""
 ### Other initializations
 
-Does HybridNorm's improvement depend on the initial weights? The paper's Table 3 has two recipes and three initializations, with one run each. The *Normal* initialization draws all matrices with one standard deviation. *Depth-Scaled* draws the output matrices of layer $\ell$ smaller by a factor of $\sqrt{2\ell}$, and *Megatron* draws those of all layers smaller by one common factor. We trained the same two recipes from three initializations as well, with Xavier's in place of Normal:
+Does HybridNorm's improvement depend on the initial weights? The paper's Table 3 has two recipes and three initializations, with one run per combination. The *Normal* initialization draws all matrices with one standard deviation. *Depth-Scaled* divides the matrices with which layer $\ell$ writes to the stream by $\sqrt{2\ell}$, and *Megatron* divides those of all layers by one common factor. We trained the same two recipes from three initializations as well, with Xavier's in place of Normal:
 """
 
 # %%
@@ -765,7 +765,7 @@ plots.dots(
     },
     xlabel="HybridNorm's improvement over Pre-Norm in test loss (nats)",
     threshold={"Pre-Norm": 0.0},
-    caption="HybridNorm's improvement over Pre-Norm (Pre-Norm's test loss minus HybridNorm's) for several initializations; ours are at size S, with embeddings of RMS 1. "
+    caption="HybridNorm's improvement over Pre-Norm (Pre-Norm's test loss minus HybridNorm's) for several initializations. Our models have size S and embeddings of RMS 1. "
     "In which rows does HybridNorm have the higher loss?",
     provenance=lab.provenance(climbed.where(arm=["pre", "hybrid", *starts], stage="final")),
 ).named("first-weights")  # fmt: skip
@@ -797,11 +797,11 @@ When training starts from Xavier's weights, HybridNorm's loss is higher than Pre
 | Pre-Norm | 20.29 | 20.49 | 20.44 |
 | HybridNorm | 20.44 | 20.40 | 20.00 |
 
-HybridNorm's 20.00 in Table 4 is from the Megatron column, but Pre-Norm's 20.30 is not. Section 4.4 explains why: for Table 4 each
+HybridNorm's 20.00 in Table 4 agrees with the Megatron column, but Pre-Norm's 20.30 does not. Section 4.4 explains why: for Table 4 each
 of the two recipes was given the initialization that suits it, Normal for Pre-Norm and Megatron's for HybridNorm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The initialization of the other rows is not stated. So the
 first step of Table 4, from Pre-Norm to QKV-Pre, may change the initialization, too.
 
-For HybridNorm alone the change from Normal to Megatron's weights lowers the perplexity from 20.44 to 20.00. This is more than
+For HybridNorm, the change from Normal to Megatron's weights lowers the perplexity from 20.44 to 20.00. This decrease is larger than
 its whole improvement over Pre-Norm in Table 4 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Appendix E has [both tables in one](E_hybridnorm.ipynb#table-3-first-weights).
 
 ### Twelve blocks
@@ -917,7 +917,7 @@ In the longer runs warm-up and decay are longer, too, so these runs do not simpl
 
 ### The paper's own explanation: gradients
 
-The paper explains HybridNorm by its gradients. It takes one head and bounds the derivative of its output with respect to each matrix. (The two lemmas and the theorem are in
+The paper explains HybridNorm by its gradients. For one head, it bounds the derivative of the output with respect to each matrix. (The two lemmas and the theorem are in
 [appendix E](E_hybridnorm.ipynb#appendix-a-two-lemmas-and-a-theorem).) The paper reads its bounds as follows: with norms on queries, keys and values, the gradient of a matrix depends only on that matrix and $W_O$.
 
 That is true of the bounds, but not of the gradient itself. The gradient contains the attention weights, and these
@@ -963,7 +963,7 @@ r"""
 looks healthy, because it is QKV-Pre's loss.
 
 **The pseudo-code.** Algorithm 1 (early version) splits the projections into `q, k, v` and writes `q, k, v = q.view(b, s, h, dk)`. Typed as printed, this line
-unpacks the *queries* along the batch dimension. Unless the batch has exactly three examples, Python raises an error. With three, example 0 serves as queries, example 1 as keys, and example 2 as values.
+unpacks the *queries* along the batch dimension. Unless the batch has exactly three examples, Python raises an error. With three, the queries of example 0 are used as queries, those of example 1 as keys, and those of example 2 as values.
 """
 
 
@@ -1005,7 +1005,7 @@ exact((typed(other) - typed(batch))[0].abs().max(), tolerance=1).claim(
 
 # %% [markdown]
 r"""
-**The name HybridNorm** is easily misread: [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) describe HybridNorm as whole *blocks* that alternate, so the rates quoted above may belong to another recipe.
+**The name HybridNorm** is easily misread: [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) describe HybridNorm as *blocks* that alternate between placements, so the learning rates that we quoted from them may belong to another recipe.
 
 **HybridNorm\*** is
 a command-line option of the authors' code. In your own code, pass each block its index: otherwise the first block cannot differ from
@@ -1101,7 +1101,7 @@ the same normalized queries without the input norm. The same holds for keys and 
 
 </details>
 
-**4 (open).** Post-Norm has two norms on the stream in a block. How much do small embeddings cost it? (The cell uses the learning rate that was tuned for Post-Norm with embeddings of RMS 1.) Predict an answer from the formula for the cosine of stream and embedding, then run three
+**4 (open).** Post-Norm has two norms on the stream per block. How much do small embeddings raise its loss? (The cell uses the learning rate that was tuned for Post-Norm with embeddings of RMS 1.) Predict an answer from the formula for the cosine of stream and embedding, then run three
 seeds, each of which takes about a minute.
 """
 
@@ -1163,15 +1163,15 @@ r"""
 - With large embeddings, in our small models, the norms inside attention lower the loss: QKV-Pre reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to that. HybridNorm's loss is lower than Pre-Norm's at size M, and at size S the interval contains zero. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
 - With embeddings that a fixed multiplier keeps small, the norm on the stream accounts for a part of the improvement: it undoes a part of the increase in loss that such embeddings cause. We tested such embeddings only at size S. The runs do not settle how much each step contributes. With larger embeddings there is less to undo.
   <!-- 06-small-embeddings-cost-pre-norm 06-a-norm-on-the-stream-saves-small-tokens -->
-- Embeddings that are drawn small and can grow do grow. At size S HybridNorm's loss is still lower than Pre-Norm's. It is also lower than HybridNorm's own loss with large embeddings, so the way in which embeddings enter is a part of the recipe. We tried one RMS.
+- Embeddings that are drawn small and can grow do grow. With them, HybridNorm's loss at size S is still lower than Pre-Norm's. It is also lower than HybridNorm's own loss with large embeddings, so the way in which embeddings enter the stream is a part of the recipe. We tried one RMS.
   <!-- 06-hybrid-ahead-where-tokens-grow 06-star-ahead-where-tokens-grow 06-hybrid-gains-where-tokens-grow -->
 - **Why?** We think that a norm on the stream enlarges a small token before later outputs drown it. But HybridNorm\* keeps less of the token than HybridNorm does, and we did not find its loss to be higher, so this may not be the whole reason. <!-- derived -->
-- **Would HybridNorm be better in another setting?** Not from every initialization. From Xavier's weights, at size S, the only one that we tried, its loss is higher than Pre-Norm's, and in the paper's Table 3 the sign changes with the initialization. <!-- 06-hybrid-behind-from-xavier 06-depth-scaled-lead -->
-- Nor is HybridNorm better at every depth. With embeddings of RMS 1 and width 32 we detect no improvement at twelve blocks. At 24 blocks, trained on only 5.4 characters per parameter, the losses of both HybridNorm and HybridNorm\* are higher than Pre-Norm's ([appendix E](E_hybridnorm.ipynb#table-5-depth)). <!-- 06-each-at-its-own -->
+- **Would HybridNorm be better in another setting?** Not from every initialization. At size S, the only size that we tried, its loss from Xavier's weights is higher than Pre-Norm's. In the paper's Table 3 the sign of the improvement changes with the initialization. <!-- 06-hybrid-behind-from-xavier 06-depth-scaled-lead -->
+- Nor is HybridNorm better at every depth. With embeddings of RMS 1 and width 32 we detect no improvement at twelve blocks. At 24 blocks, with only 5.4 training characters per parameter, the losses of both HybridNorm and HybridNorm\* are higher than Pre-Norm's ([appendix E](E_hybridnorm.ipynb#table-5-depth)). <!-- 06-each-at-its-own -->
 - One learning rate for all favours the recipes that it suits. Ask of every ranking: from which initialization,
   with which embeddings, at which learning rates, and with how many runs per row? <!-- derived -->
-- Attention with its own norms is invariant to the scale of its input. So some rows of Table 4 can compute the same functions. <!-- 06-rows-that-are-one-function -->
-- The gradient of $W_Q$, $W_K$ or $W_V$ is orthogonal to the matrix, and smaller if the matrix is larger. So a larger matrix turns more slowly, as at a lower learning rate. <!-- 06-gradient-is-orthogonal -->
+- Attention with norms on queries, keys and values is invariant to the scale of its input. So some rows of Table 4 can compute the same functions. <!-- 06-rows-that-are-one-function -->
+- In HybridNorm the gradient of $W_Q$, $W_K$ or $W_V$ is orthogonal to the matrix, and smaller if the matrix is larger. So a larger matrix turns more slowly, as at a lower learning rate. <!-- 06-gradient-is-orthogonal -->
 - With Xavier's weights, HybridNorm with twelve blocks is stuck after 100 steps, but not after 400 steps. Train longer before you conclude that a run never starts. <!-- 06-deep-hybrid-gets-stuck-from-xavier 06-deep-hybrid-is-late-not-stuck -->
 - Pseudo-code is not code: type it in, and run a check on it. <!-- 06-printed-code-mixes-examples 06-mistakes-are-caught -->
 
@@ -1185,7 +1185,7 @@ r"""
 | symptom | cause | remedy |
 | --- | --- | --- |
 | HybridNorm trains like QKV-Pre | the feed-forward sublayer's skip starts from $Y$ | $N(Y) + \mathrm{FFN}(N(Y))$: both read the normalized stream |
-| the loss of a deep model stays at that of the unigram baseline for long | Xavier's weights, with a norm on the stream | Megatron's weights |
+| the loss of a deep model stays at that of the unigram baseline for a long time | Xavier's weights, with a norm on the stream | Megatron's weights |
 | HybridNorm's improvement over Pre-Norm shrinks or changes sign | large embeddings, or Xavier's weights | report initialization and size of the embeddings with the improvement |
 
 ## References

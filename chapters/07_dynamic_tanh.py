@@ -18,7 +18,7 @@ Where does the S come from, and can one curve for all tokens do the work of a no
 
 - The S comes from the tokens. Each token has a straight line of its own. Tokens of different size have lines of different slope, and many such lines together look like an S.
 - A curve that is the same for all tokens does half of a norm's work: its output is bounded. It does not do the other half: its output depends on the scale of its input.
-- On text, at the one small size that we trained, DyT's loss is higher than that of a norm. It is higher even than that of the same model with every norm removed. On images it still trains at a learning rate at which our model without norms in its blocks fails.
+- On text, at the one small size that we trained, DyT's loss is higher than that of a norm. It is even higher than that of the same model with every norm removed. On images a model with DyT still trains at a learning rate at which our model without norms in its blocks fails.
 
 </details>
 """
@@ -149,7 +149,7 @@ bends = {s: bend(mixture(s), layer_norm(mixture(s))) for s in (1, 8)}
 exact(bends[8]).claim(
     "07-spread-makes-the-s",
     "< 0.3",
-    "If tokens have different standard deviations, layer norm's map over all tokens is an S.",
+    "If some tokens have a much larger standard deviation, layer norm's map over all tokens is an S.",
     found="The slope of layer norm's map at its ends is {one:.2f} times the slope in the middle if all tokens have the same standard deviation, and {mean:.2f} times if one token in ten is 8 times as large.",
     source="the average above: a factor of 8 gives about 1/8, divided by the slope in the middle",
     beside={"one": bends[1]},
@@ -167,7 +167,7 @@ output for the moving entry is
 $$y = \sqrt d\;\frac{x}{\sqrt{x^2 + C}},$$
 
 a smooth, bounded S. [Stollenwerk (2026)](https://arxiv.org/abs/2503.21708) starts from this view, reaches DyT by an approximation, and regards this
-curve as DyT's exact counterpart. But the two curves differ in their width: it is $\sqrt C$ for RMSNorm, measured again for each token, and $1/\alpha$ for DyT, the same
+curve as DyT's exact counterpart. But the two curves differ in their width: for RMSNorm it is $\sqrt C$, which differs from token to token, and for DyT it is $1/\alpha$, the same
 for all tokens.
 """
 
@@ -222,8 +222,8 @@ $$\frac{\partial y_i}{\partial x_i} = \gamma_i\,\alpha\,\mathrm{sech}^2(\alpha x
 
 In both derivatives the factor $\mathrm{sech}^2$ is nearly 0 for an entry whose $|\alpha x|$ is large. Such an entry is **saturated**: it passes hardly any gradient to the layers
 below, *and hardly any to $\alpha$*. If most entries are saturated, only the few others send $\alpha$ a gradient. A smaller $\alpha$ would
-repair the layer, but whether $\alpha$ shrinks depends on a few exceptional entries. In a norm, too, one huge entry passes hardly any gradient, since it dominates $\sigma$, but its
-neighbours still pass $\gamma/\sigma$. And if all entries of a token grow, none of them saturates.
+repair the layer, but whether $\alpha$ shrinks depends on a few exceptional entries. In a norm, too, one huge entry passes hardly any gradient, since it dominates $\sigma$, but the gradients of its
+neighbours are still multiplied by about $\gamma/\sigma$. And if all entries of a token grow, none of them saturates.
 
 *By hand.* A token has the entries ½ and 4, and $\alpha = \gamma = 1$. By which factor does DyT multiply the gradient of each entry? By which factor does RMSNorm multiply that of the small entry?
 
@@ -286,7 +286,7 @@ first_rms = {
 exact(first_rms[1.0], tolerance=0.001).claim(
     "07-dyt-shrinks-what-a-branch-reads",
     "in [0.6, 0.7]",
-    "With α = 1, the RMS of a branch's input is a third smaller under DyT than under a norm.",
+    "With α = 1, the RMS of a branch's input is about a third smaller under DyT than under a norm.",
     found="For normally distributed input of RMS 1, a norm's output has RMS 1, and DyT's has RMS {quarter:.2f} for α = 1/4, {half:.2f} for α = 1/2, {mean:.2f} for α = 1 and {four:.2f} for α = 4.",
     source="DyT's definition, summed over a normal distribution",
     beside={"quarter": first_rms[0.25], "half": first_rms[0.5], "four": first_rms[4.0]},
@@ -325,7 +325,7 @@ away = bounded_tanh(normal) - rms_norm(normal) / 10
 exact(away.square().mean().sqrt() / 0.1).claim(
     "07-bhyt-is-a-small-rms-norm",
     "< 0.03",
-    "With λ = 1, BHyT's output on normally distributed tokens is a tenth of RMSNorm's.",
+    "With λ = 1, BHyT's output on normally distributed tokens is about a tenth of RMSNorm's.",
     found="With λ = 1, BHyT's output on normally distributed tokens differs from a tenth of RMSNorm's by {mean:.1%} in root mean square.",
     source="Byun et al. 2026, arXiv 2601.09719, and its code (κ = 10)",
 )
@@ -385,7 +385,7 @@ show(dynamic_tanh)
 # %% [markdown]
 r"""
 In a model, the recipe `dyt` is Pre-Norm with DyT in place of every norm, as in the authors' LLaMA. It has no shift $\beta$, a learned factor on the embedding, and
-*two* initial values $\alpha_0$, one before attention and one everywhere else. For language models the two values decrease with the width: they are (1, 1) at width 1024 and (0.2, 0.05) at 8192.
+*two* initial values $\alpha_0$, one before attention and one everywhere else. For language models the authors' values decrease with the width, from (1, 1) at width 1024 to (0.2, 0.05) at 8192.
 Our models are narrower still, and both values start at 1.
 """
 
@@ -398,7 +398,7 @@ We use three kinds of models:
 | model | training | what it can decide |
 | --- | --- | --- |
 | small text model: four blocks of width 32 | 180 steps | no published question; it shows what the maps of norms look like, and how overfitting can look like an advantage |
-| text model of the *ladder*, the experiment grid that the book's chapters share: six blocks of width 32 | 3,200 steps, 20 characters per parameter | at this size, does DyT reach a lower loss than no norm at all, with SwiGLU and with GELU? |
+| text model of the *ladder*, the experiment grid that the book's chapters share: six blocks of width 32 | 3,200 steps, 20 characters per parameter | at this size, does DyT reach a lower loss than the same model without norms, with SwiGLU and with GELU? |
 | vision transformer ([Dosovitskiy et al., 2021](https://arxiv.org/abs/2010.11929)): digits of 8×8 pixels in sixteen patches, three blocks | 400 steps | does DyT train at a rate at which blocks without norms fail? |
 
 Most published statements on DyT are about ImageNet, or about models at least a thousand times larger than ours. Our models are too small to test them, so the cards on such statements show how such a comparison is made and give no verdict.
@@ -471,7 +471,7 @@ draw_maps(
 
 # %% [markdown]
 r"""
-All embeddings are drawn from the same distribution, so at the first norm the tokens' standard deviations differ little. Deeper in the model, sublayers have written more to some tokens than
+All embeddings start from the same distribution, so at the first norm the tokens' standard deviations differ little. Deeper in the model, sublayers have written more to some tokens than
 to others, and the tokens that received more have flatter lines.
 """
 
@@ -503,7 +503,7 @@ r"""
 On text the map of the last norm is more curved than that of the first. On digits it is not, so depth alone does not produce an S. Tokens of different size do produce one: an S in the first figure, and half an S with the planted spaces. So we think that on text the deeper norms show an S because their tokens
 differ more in size.
 
-What does that mean for DyT? In layer norm's S each token has its own line. DyT is a single curve through the middle of all points, and treats the small token and the large one alike.
+What does that mean for DyT? In layer norm's S each token has its own line. DyT is a single curve through the middle of all points, and treats small and large tokens alike.
 
 ### On text, with tuned learning rates
 
@@ -559,17 +559,17 @@ The column *ours* shows the claim that we preregistered, *DyT reaches a lower lo
 
 A paper about doing without norms needs one control above all: the same model with *no norm*, and nothing in its place.
 Six such blocks train well, if the learning rate is right and the branches start small (chapters 00 and 10). So at this depth a tanh has little
-to stabilize, and can do harm. Zhu et al. report parity for far deeper stacks, trained on billions of tokens, with $\alpha_0$ chosen by a sweep; our result says nothing about them. The closest public evidence that we know is the log of
+to stabilize, and can do harm. Zhu et al. report parity for far deeper stacks, trained on billions of tokens, with $\alpha_0$ chosen by a sweep. Our result says nothing about them. The closest public evidence that we know of is the log of
 [nanochat](https://github.com/karpathy/nanochat/blob/92d63d4e8bb4df75c3b71618f31ddde2378b2bcd/dev/LOG.md#L7): in its twelve layers no variant of DyT beat the baseline.
 
-In the figure (most points there are single runs), at three times its best learning rate the stack without norms diverges. At three times their best rates DyT and Derf
+In the figure, where most points are single runs, the stack without norms diverges at three times its best learning rate. At three times their best rates DyT and Derf
 still train, presumably because the curve is bounded: however large the stream grows, the inputs of the sublayers stay small. At ten times the best rate only RMSNorm's loss is far below 3.1 nats, roughly the loss of the unigram baseline (character frequencies alone).
 
 ### Why is DyT's loss higher? Three hypotheses
 
 We tested three hypotheses, and none of the tests identifies the reason. We did not test a fourth, that branches start smaller under DyT.
 
-1. **$\alpha$ does not adapt.** The stream grows as sublayers write into it, and a norm divides by whatever has grown. For DyT to do the same, $\alpha$
+1. **$\alpha$ does not adapt.** The stream grows as sublayers write into it, and a norm divides this growth out. For DyT to do the same, $\alpha$
    would have to track $1/\mathrm{RMS}$ of the input, norm by norm.
 2. **Saturation.** Entries that have outgrown $1/\alpha$ are on the flat
    ends of the curve. The input of the sublayers is then little more than signs, and only a few entries still send $\alpha$ a gradient.
@@ -638,7 +638,7 @@ def follow(record):
 inside.measure(follow).claim(
     "07-learned-alpha-follows-scale",
     "> 0.5",
-    "DyT's learned α tracks one over the standard deviation of the layer's input.",
+    "DyT's learned α tracks one over the RMS of the layer's input.",
     found="If α starts at 1, the correlation between log |α| and log (1/RMS of the layer's input) over all DyT layers of a trained model is {mean:+.2f}.",
     source="Zhu et al. 2025, arXiv 2503.10622, section 6 (α after training against 1/std)",
     published="α tracks 1/std of the activations",
@@ -715,7 +715,7 @@ plots.table(
 # %% [markdown]
 r"""
 If $\alpha$ starts at a quarter, little of the factor of four is left after training: the learned $\alpha$ is only somewhat smaller than from an initial value of 1, and we detect no change in the share of saturated entries. If it starts at four, $\alpha$ becomes small only in
-the last layers. In the others nearly all entries stay saturated, and only the few other entries send $\alpha$ a gradient. At the learning rate that was tuned for an initial $\alpha$ of 1, both other initial values give a higher loss, and the initial value of 4 gives a far higher one.
+the last layers. In the others nearly all entries stay saturated, and only the few remaining entries send $\alpha$ a gradient. At the learning rate that was tuned for an initial $\alpha$ of 1, both other initial values give a higher loss, and the initial value of 4 gives a far higher one.
 
 So the loss is high where nearly all entries are saturated, as the second hypothesis says. But with an initial $\alpha$ of ¼ the loss is higher, too, and we do not see a higher share of saturated entries. This suggests that saturation is not the whole reason.
 In the models of [Verma (2026)](https://arxiv.org/abs/2604.23434), more entries are saturated where DyT's loss is *lower* than the baseline's (49 %, on little text) than where it is higher (23 %, on much text).
@@ -780,7 +780,7 @@ gaps["GELU"].claim(
 # %% [markdown]
 r"""
 With GELU, too, DyT's loss is higher than that of the model without norms, but this verdict is *weak*: in the last row of the table, one run of the model without norms has a far higher loss than the others, which widens both intervals. So the second card does not
-show how much of the difference is due to SwiGLU. Without norms GELU may need a lower learning rate, which we did not try.
+show how much of the difference is due to SwiGLU. Without norms the model with GELU may need a lower learning rate, which we did not try.
 
 | hypothesis | test | result | what remains open |
 | --- | --- | --- | --- |
@@ -791,7 +791,7 @@ show how much of the difference is due to SwiGLU. Without norms GELU may need a 
 
 ### Images, and a rate that is too high
 
-DyT's first successes were with vision transformers: with it, ViT-B's accuracy on ImageNet rises from 82.3 to 82.5 % ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)). On our digits DyT has a shift and $\alpha_0 = \tfrac12$, both as
+DyT's authors report success with vision transformers: ViT-B's accuracy on ImageNet is 82.3 % with layer norm and 82.5 % with DyT ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)). On our digits DyT has a shift and $\alpha_0 = \tfrac12$, both as
 published for vision transformers. All three models, including *no norm*, keep the ViT's last layer norm. The table lists the test accuracy on digits. Guessing is right one time in ten.
 """
 
@@ -878,7 +878,7 @@ lead["own rate"].tuned(regime.untuned(searched, five)).claim(
 
 # %% [markdown]
 r"""
-At 0.01 DyT's loss is lower, but for layer norm this rate is far too high: lowering the rate helps the model with layer norm about as much as replacing its norms by DyT does. With tuned rates the interval contains zero. The only advantage of DyT that we see on this text is that a learning rate that is too high raises its loss less.
+At 0.01 DyT's loss is lower, but for layer norm this rate is too high: lowering the rate helps the model with layer norm about as much as replacing its norms by DyT does. With tuned rates the interval of the difference contains zero. The only advantage of DyT that we see on this text is that too high a learning rate raises its loss less.
 
 ## Where it goes wrong
 
@@ -1005,7 +1005,7 @@ ladder.improvement(climbed, "derf", "dyt").claim(
 
 # %% [markdown]
 r"""
-The second compares DyT with layer norm on digits. This does not test the published parity, since ImageNet is a different task:
+The second compares DyT with layer norm on digits. It does not test the published parity, since ImageNet is a different task:
 """
 
 # %%
@@ -1046,7 +1046,7 @@ $\alpha_0$ chosen by a sweep. <!-- 07-ladder-dyt-against-rms-norm 07-dyt-beats-n
 | --- | --- | --- |
 | a higher loss from the first steps | embeddings far below $1/\alpha$ | the factor $\sqrt d$ on the embedding |
 | a higher loss at the end | saturated entries, a hypothesis | a sweep of the initial $\alpha$ |
-| a lower loss on little data | a rate too high for the baseline | tune the learning rate of both |
+| a lower loss on little data | a rate too high for the baseline | a tuned learning rate for both |
 
 ## References
 

@@ -16,7 +16,7 @@ and how much of its advantage over a well-tuned GPT remains?
 
 <details><summary>In short (contains spoilers)</summary>
 
-- If the tokens' vectors (the *stream*) and the weight vectors have length 1, only their directions remain. A few learned scales make up for this in the logits, in attention and in the feed-forward layer.
+- If the tokens' vectors (the *stream*) and the weight vectors have length 1, only their directions remain. Learned scales restore the lost size in the logits, in attention and in the feed-forward layer.
 - nGPT starts fast because it has no warm-up. A GPT without warm-up starts faster still.
 - At our two model sizes nothing remains of the advantage: a tuned GPT has a lower final loss than nGPT, and in a preliminary evaluation a GPT with QK-Norm (a norm on queries and keys) has a still lower one.
 
@@ -57,7 +57,7 @@ names = {**racers, "nGPT, published initial values": starts, "GPT, overwritten s
 plots.dots(
     {name: list(ladder.reported(climbed, arm)[largest].values()) for name, arm in names.items()},
     xlabel="test loss (nats)",
-    caption="With tuned learning rates nGPT ends training with a higher test loss than a GPT with Pre-Norm or QK-Norm (a norm on queries and keys, chapter 04). "
+    caption="Final test loss with tuned learning rates. nGPT's is higher than that of a GPT with Pre-Norm or QK-Norm (a norm on queries and keys, chapter 04). "
     f"The last two rows are nGPT with the paper's own initial values, and a GPT whose norms overwrite the stream, as in the GPT first released with nGPT (a bug, see 'Handicaps of the published baseline'). (Size {largest}: models of width {ladder.RUNGS[largest].dim}.)",
     provenance=lab.provenance(climbed.where(stage="final")),
 ).named("finish")
@@ -75,7 +75,7 @@ The code calls this function `unit`, to distinguish it from a norm layer.
 
 With $\alpha = \tfrac14$ the sum in brackets is $(\tfrac34, \tfrac14)$, and the new stream is $(3, 1)/\sqrt{10}$. A sublayer cannot make its output count more by making it longer: $b$ always has length 1. Only the share matters.
 
-In three dimensions the stream moves on the surface of a ball, as in the figure below. The shortest way from $h$ to $b$ is an arc of a great circle. *Slerp* (spherical linear interpolation) follows this arc:
+In three dimensions the stream moves on the surface of a ball, as in the figure below. The shortest path on this surface from $h$ to $b$ is an arc of a great circle. *Slerp* (spherical linear interpolation) follows this arc:
 it turns $h$ by the share $\alpha$ of the angle. nGPT takes a straight step (*lerp*, linear interpolation) and divides the result by its length. With one share for all channels, the new stream lies on this circle. nGPT learns a share for each channel, so its stream may leave the circle.
 """
 
@@ -122,12 +122,12 @@ plots.explore(
 
 # %% [markdown]
 r"""
-How far does such a step turn? Write $b = \cos\theta\,h + \sin\theta\,e$ with a unit vector $e \perp h$. Then
+How far does such a step turn the stream? Write $b = \cos\theta\,h + \sin\theta\,e$ with a unit vector $e \perp h$. Then
 $h + \alpha(b-h) = (1 - \alpha + \alpha\cos\theta)\,h + \alpha\sin\theta\,e$, so the angle is
 
 $$\varphi = \operatorname{atan2}\big(\alpha\sin\theta,\; 1 - \alpha + \alpha\cos\theta\big) = \alpha\sin\theta + O(\alpha^2), \qquad\text{whereas slerp turns by } \alpha\theta.$$
 
-Random directions in many channels are nearly at right angles, so before training a step with share $\alpha$ turns the stream by about $\alpha$.
+With many channels, random directions are nearly at right angles, so before training a step with share $\alpha$ turns the stream by about $\alpha$.
 """
 
 # %%
@@ -151,7 +151,7 @@ learning rate. nGPT learns a share for every channel and uses its absolute value
 
 ## What unit length removes
 
-One side of every matrix is as wide as the stream, so its rows or its columns are vectors of the stream's width. These vectors get length 1. A matrix that *reads* the stream ($W_q, W_k, W_v$, the feed-forward's
+In every matrix, the rows or the columns are vectors of the stream's width. nGPT gives these vectors length 1. A matrix that *reads* the stream ($W_q, W_k, W_v$, the feed-forward's
 `up` and `gate`, the output head) has unit rows: entry $i$ of $Wh$ is a **cosine**. The embedding has unit rows, too, and a token's row is its stream before the first block. A matrix that *writes* (attention's `out`, the feed-forward's `down`) has unit
 columns: $Wz = \sum_i z_i w_i$ adds unit vectors of the stream's space. PyTorch stores matrices as (outputs, inputs), so the reading matrices are normalized along axis 1 and the writing matrices along axis 0.
 
@@ -170,7 +170,7 @@ show(normalize_weights)
 
 # %% [markdown]
 r"""
-Each vector loses its scale and nothing else:
+Normalization removes a vector's scale and nothing else:
 """
 
 # %%
@@ -223,7 +223,7 @@ exact(off, tolerance=1e-12).claim(
 
 # %% [markdown]
 r"""
-**Attention.** After the rotation by rotary positions (RoPE), each head's queries and keys are divided by their lengths. Then both are multiplied, entry by entry, by the head's learned vector $s_{qk}$.
+**Attention.** Rotary position embeddings (RoPE) rotate each head's queries and keys. Both are then divided by their lengths and multiplied, entry by entry, by the head's learned vector $s_{qk}$.
 With $d_k$ channels per head, the dot product of two random unit vectors is about $1/\sqrt{d_k}$ in size, so the usual factor is inverted: logits are
 *multiplied* by $\sqrt{d_k}$ instead of divided by it. Values are not divided by their lengths, so a short value counts less in the average.
 
@@ -235,7 +235,7 @@ matter: the output is linear in $u$ and divided by its length.)
 
 $$\text{value} = \text{stored}\cdot\frac{\text{initial value}}{\text{stored size}}, \qquad \text{Adam's first step on the value: } \eta\cdot\frac{\text{initial value}}{\text{stored size}}.$$
 
-For example, a share starts at $0.05$ and is stored as $1/\sqrt{64} = 0.125$: each stored number is multiplied by $0.4$, so a step of $0.001$ moves the share by $0.0004$. The table is for the paper's initial values, $d = 64$ and $\eta = 0.001$. The scales $s_u$ and $s_v$ (row *s_uv*) are stored at 1, so a step changes them by a smaller fraction of their value than the other scales.
+For example, a share starts at $0.05$ and is stored as $1/\sqrt{64} = 0.125$: each stored number is multiplied by $0.4$, so a step of $0.001$ moves the share by $0.0004$. The table below uses the paper's initial values, $d = 64$ and $\eta = 0.001$. The scales $s_u$ and $s_v$ (row *s_uv*) are stored at 1, so a step changes them by a smaller fraction of their value than the other scales.
 """
 
 # %%
@@ -334,7 +334,7 @@ assert check_step(solved_step).ok
 
 # %% [markdown]
 r"""
-Here is a whole block with one head, without the embedding, the output head and positions. By plain gradient descent, it learns to move eight random tokens to eight random targets.
+Here is a whole block with one head, without an embedding, an output head or positions. By plain gradient descent, it learns to move eight random tokens to eight random targets.
 """
 
 
@@ -401,7 +401,7 @@ plots.table(rows, digits=3)
 
 # %% [markdown]
 r"""
-The block learns, and every length in it stays 1. To turn a whole GPT into an nGPT, replace each residual addition by the step, remove every norm layer, including the final one, and turn off weight decay
+The block learns, and the lengths in the table stay 1. To turn a whole GPT into an nGPT, replace each residual addition by the step, remove every norm layer, including the final one, and turn off weight decay
 and warm-up. Then normalize queries and keys, add the scales, and call `normalize_weights` at the start and after every step of the optimizer.
 """
 
@@ -477,7 +477,7 @@ plots.loss_curves(
     ylim=(-0.4, 0.15),
     reference={"Pre-Norm GPT": 0.0},
     caption="Training loss minus the Pre-Norm GPT's at the same step. "
-    "nGPT's loss is higher for a few steps. Then it is lower, by more than 0.4 nats where its curve leaves the figure. Which model has the lowest loss at the end?",
+    "nGPT's loss is higher for a few steps, then lower (by more than 0.4 nats where its curve is below the figure), and later higher again. Which model has the lowest loss at the end?",
     provenance=lab.provenance(*map(on_the_ladder, racers.values())),
 ).named("race")
 
@@ -558,7 +558,7 @@ plots.loss_curves(
     smooth=10,
     ylim=(2.0, 5.5),
     caption="Training loss of nGPT and the GPT, with and without warm-up, in the first tenth of training. "
-    "A warm-up makes a larger difference than the sphere does.",
+    "After the first few steps, a warm-up makes a larger difference than the sphere does.",
     provenance=lab.provenance(*lap.values()),
 ).named("first-lap")
 
@@ -575,11 +575,11 @@ unwarmed = lab.run(Experiment(gpt, {"train.warmup": [0], "seed": [*gpts.by("seed
 
 # %% [markdown]
 r"""
-Does the sphere make a start without warm-up safer, then? A warm-up lowers the GPT's loss a little, and we detect no effect on nGPT's. But nGPT's learning rate was tuned only without a warm-up, and the GPT's only with one, so the cards do not settle this. <!-- 08-gpt-needs-its-warm-up 08-no-warm-up-needed -->
+Does the sphere make a start without warm-up safer, then? A warm-up lowers the GPT's loss a little, and we detect no effect on nGPT's. But nGPT's learning rate was tuned only without a warm-up, and the GPT's only with one, so the cards do not answer the question. <!-- 08-gpt-needs-its-warm-up 08-no-warm-up-needed -->
 
 ### Final loss
 
-By the end of training nGPT has lost its early advantage over the GPT with warm-up (see the chapter's first figure). Even a GPT without warm-up has a lower final loss. Each card below compares two methods at the largest size at which both were trained.
+By the end of training nGPT has lost its early advantage over the GPT with warm-up (see the chapter's first figure). Even a GPT without warm-up has a lower final loss. Each card below compares two models at the largest size at which both were trained.
 """
 
 # %%
@@ -620,11 +620,11 @@ we did not separate their effects.
 
 <details><summary>How sure is that?</summary>
 
-At size M, the uncertainty from tuning is less than a tenth of the difference between nGPT's loss and the GPT's, so a better learning rate would not have closed the gap. The published initial values were tested at size S only, and if one seed is left out, we detect no difference from ours.
+At size M, the uncertainty from tuning is less than a tenth of the difference between nGPT's loss and the GPT's, so a better learning rate would not have closed the gap. The published initial values were tested at size S only. If the run with their highest loss is left out, we detect no difference from ours.
 
 </details>
 
-Does nGPT's higher final loss contradict the paper? No. The paper's models have 24 or more layers and contexts at least sixteen times as long as at size M, and its baseline lacks QK-Norm. Moreover, the reported
+Does nGPT's higher final loss contradict the paper? No. The paper's models have 24 or more layers and contexts at least sixteen times as long as ours at size M, and its baseline lacks QK-Norm. Moreover, the reported
 factor of 4 to 20 is for long runs: according to the notes of the [official code](https://github.com/NVIDIA/ngpt), nGPT reaches in 200,000 steps the loss that
 the GPT has after 800,000, and the notes expect a smaller factor in shorter runs. In larger models, too, less of the advantage remains against a stronger baseline: a variant of nGPT
 with *approximate* normalization is reported to converge up to 40 % faster than a GPT with QK-Norm
@@ -635,7 +635,7 @@ Our runs tell us about small models only. But at any size, compare a method with
 
 ### What a step costs
 
-The probe `pace` trains an nGPT and a GPT of two blocks of width 64 alternately, in one process, and divides nGPT's processor time by the GPT's.
+The probe `pace` alternately trains an nGPT and a GPT, each with two blocks of width 64, in one process and divides nGPT's processor time by the GPT's.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -670,7 +670,7 @@ r"""
 The published factor in steps (the GPT's number of steps divided by nGPT's, for the same loss) grows with the context length. Here a context has 32 characters at size S and 64 at size M. To get a factor in time, divide the factor in steps by the relative time per step.
 
 A step of nGPT needs hardly more arithmetic than a step of Pre-Norm ([chapter 10](10_choosing_a_norm.ipynb) counts it), so most of the extra
-time should go into memory traffic: vectors are read again to compute lengths and divide by them, and every step ends with a pass over all weights.
+time should go into memory traffic and small operations: vectors are read again to compute lengths and divide by them, and every step ends with a pass over all weights.
 
 ### What it learns
 
@@ -720,11 +720,11 @@ sphere.measure(measure_growth).claim(
 
 # %% [markdown]
 r"""
-The shares have moved away from their initial value, some up and some down. The feed-forward sublayers of the first blocks take tiny steps, and that of the
+The shares have moved away from their initial value, some up and some down. The feed-forward sublayers of the first two blocks take the shortest steps, and that of the
 last block covers about a third of the way. If a share is a learning rate, the model
 has learned a schedule over its blocks. So one initial value for all blocks can only be a first guess.
 
-The scale $s_z$ has grown from its initial value, 10 (row *correct* of the table in the next section): cosines are small, and certainty needs large logits.
+The scale $s_z$ has grown from its initial value, 10 (row *correct* of the table in the next section). Certainty needs large logits, and cosines are at most 1.
 
 ## Where it goes wrong
 
@@ -782,7 +782,7 @@ The loss reveals the wrong branch: it is near that of the
 unigram baseline (a prediction from letter frequencies alone). Almost nothing of a token is left after twelve sublayers that each nearly replace the stream (hence the small cosine). The other two bugs are hard to see. In the figure some of their losses are lower and some higher than the correct model's. But five seeds cannot show that these bugs cost nothing.
 
 Since the loss may hide a bug, measure
-a quantity that the bug affects directly. The length of a weight vector reveals the wrong axis. The length of the stream reveals the missing norm. The column *learned s_z* (the mean over the vocabulary) suggests why the loss does not: without the norm the stream is shorter, but $s_z$ has grown more. The product of the two, about the largest possible logit, differs from the correct model's by less than a tenth. Attention's weights do not depend on the stream's length either, because queries and keys
+a quantity that the bug affects directly. The length of a weight vector reveals the wrong axis. The length of the stream reveals the missing norm. The column *learned s_z* (the mean over the vocabulary) suggests why the loss does not reveal it: without the norm the stream is shorter, but $s_z$ has grown more. The product of the two, about the largest possible logit, differs from the correct model's by less than a tenth. Attention's weights do not depend on the stream's length either, because queries and keys
 are divided by their own lengths.
 
 labkit's checker finds bugs inside a block without training: it compares the block with the equations. (The wrong axis lies outside the block, so the next table leaves it out.) Here a *law* is a property that every block with these equations must have, and *both halves* means both sublayers:
@@ -807,7 +807,7 @@ r"""
 
 An advantage depends on the baseline. Here are two facts about the GPT that was released with nGPT:
 
-- In the first release the output of its norm replaced the stream, $x \leftarrow N(x) + f(N(x))$, so that every skip carried a normalized copy ([issue 1](https://github.com/NVIDIA/ngpt/issues/1) of the official repository).
+- In the first release the output of each norm replaced the stream, $x \leftarrow N(x) + f(N(x))$, so that every skip carried a normalized copy ([issue 1](https://github.com/NVIDIA/ngpt/issues/1) of the official repository).
   In the issue the repository's author says that the paper's own code did not have this bug. The [commit that fixed it](https://github.com/NVIDIA/ngpt/commit/6dcc109c5c6d90600f07e6d115e859361ebf4a1a) also raised the GPT's learning rate fivefold and removed the statement that the code reproduces the
   paper's factors.
 
@@ -880,14 +880,14 @@ $(V-1)\,e^{-2s} = e^{0.01} - 1 \approx 0.01005$, so $s = \tfrac12\log(49{,}999/0
 
 (a) $\|(1-\alpha)h + \alpha b\|^2 = (1-\alpha)^2 + \alpha^2 + 2\alpha(1-\alpha)\cos\theta = 1 - 2\alpha(1-\alpha) + 2\alpha(1-\alpha)\cos\theta$.
 
-(b) $\alpha(1-\alpha)$ is largest at $\tfrac12$. There the sum is $(h+b)/2$, which bisects the angle between two vectors of equal length; slerp turns by $\theta/2$, which gives the same direction.
+(b) $\alpha(1-\alpha)$ is largest at $\tfrac12$. There the sum is $(h+b)/2$, which bisects the angle between two vectors of equal length. Slerp turns by $\theta/2$, which gives the same direction.
 
 (c) Take $h = (1,0,0)$, $b = (0,1,1)/\sqrt2$ and shares $(\tfrac12, 1, 0)$: the sum is $(\tfrac12, 1/\sqrt2, 0)$, but every vector of the plane has equal
 second and third entries.
 
 </details>
 
-**5 (open).** Which initial share is best for models of 2, 4 and 8 blocks? Write down a prediction, and the result that would refute it. Then train them with at least three seeds.
+**5 (open).** Which initial share is best for models of 2, 4 and 8 blocks? Write down a prediction, and the result that would refute it. Then train these models with at least three seeds.
 """
 
 # %% tags=["exercise"]
@@ -906,10 +906,10 @@ r"""
   still. <!-- 08-falls-faster-at-first 08-first-lap-without-warm-up -->
 - **How much of the advantage over a tuned GPT remains?** Nothing at our two sizes: the GPT has a lower loss at the end, and in a preliminary evaluation a GPT with QK-Norm has a still lower one. The published
   factors are for long runs and long contexts. <!-- 08-ladder-against-gpt 08-ladder-against-qk-norm -->
-- A step moves the stream by a share $\alpha$ along the chord and then returns it to the sphere. Shares are learning rates, and here the model learned a schedule over its six blocks. <!-- 08-step-is-the-formula 08-shares-grow-with-depth -->
+- A step moves the stream a share $\alpha$ of the way along the chord and then returns it to the sphere. Shares are learning rates, and here the model learned a schedule over its six blocks. <!-- 08-step-is-the-formula 08-shares-grow-with-depth -->
 - Matrices that read the stream have rows of length 1, and matrices that write to it have columns of length 1. A constant factor on a matrix changes nothing, so weight decay has practically no effect. <!-- 08-constants-are-forgotten -->
 - $s_z$, $s_{qk}$, $s_u$, $s_v$ make up for the limits of cosines. The size at which a scale is stored determines how fast it changes. <!-- 08-scale-bounds-certainty 08-storage-sets-the-speed -->
-- At the one learning rate that we used, two of three bugs change the loss by less than five seeds can detect. Lengths and cosines reveal all three. <!-- 08-loss-hides-the-outer-norm -->
+- At the one learning rate that we used, two of the three bugs change the loss by less than five seeds can detect. Lengths and cosines reveal all three. <!-- 08-loss-hides-the-outer-norm -->
 
 ## To carry away
 

@@ -166,7 +166,7 @@ plots.trips(
         ],
         "one kernel": [("RMSNorm", 2, 2)],
     },
-    caption="Bytes per value that RMSNorm reads from memory and writes back, for each of its separate operations and for one kernel, counted while the code runs. The root is taken once per row, so its bytes are negligible.",
+    caption="Bytes per value that RMSNorm reads from memory and writes back: for each of its separate operations, counted while the code runs, and for one kernel. The root is taken once per row, so its bytes are negligible.",
 ).named("trips-to-memory")
 
 # %%
@@ -199,7 +199,7 @@ For a row $x$ of $d$ values and a gain $g$, RMSNorm is
 
 $$\hat x = x/r,\qquad r = \Big(\tfrac1d\textstyle\sum_i x_i^2 + \epsilon\Big)^{1/2},\qquad y = g\odot\hat x.$$
 
-Let $\nabla_y$ be the gradient of the loss with respect to $y$; then $u = g\odot\nabla_y$ is the gradient with respect to $\hat x$. An entry $x_j$ acts in two
+Let $\nabla_y$ be the gradient of the loss with respect to $y$; then $u = g\odot\nabla_y$ is the gradient with respect to $\hat x$. An entry $x_j$ affects the loss in two
 ways: directly, and through $r$, where $\partial r/\partial x_j = x_j/(d\,r) = \hat x_j/d$. So
 
 $$\nabla_{x_j} = \frac{u_j}{r} - \sum_i \frac{u_i x_i}{r^2}\,\frac{\hat x_j}{d}
@@ -207,7 +207,7 @@ $$\nabla_{x_j} = \frac{u_j}{r} - \sum_i \frac{u_i x_i}{r^2}\,\frac{\hat x_j}{d}
 
 where the bar denotes the mean over the row. The gain acts on every row, so its gradient is a sum: $\nabla_g = \sum_{\text{rows}} \nabla_y\odot\hat x$.
 
-LayerNorm first subtracts the mean. This step is a projection and equals its own transpose, so the backward pass applies it to the boxed gradient. As $\hat x$ already has mean zero, this changes only $u$. With $\hat x$ and $r$ computed from the centred row,
+LayerNorm first subtracts the mean. This step is a projection that equals its own transpose, so the backward pass applies it to the boxed gradient. As $\hat x$ already has mean zero, this changes only $u$. With $\hat x$ and $r$ computed from the centred row,
 $\nabla_x = \tfrac1r\big(u - \bar u - \hat x\;\overline{u\hat x}\big)$, and the shift's gradient is $\sum_{\text{rows}}\nabla_y$.
 
 The backward pass needs $x$, $\nabla_y$, $g$ and one number per row, $r$. LayerNorm's also needs the mean. Neither needs $y$, and $\hat x$ is recomputed.
@@ -328,7 +328,7 @@ Compared with the $6d\cdot8192$ bytes of 8,192 rows in bfloat16, that is $8\cdot
 
 ## Implementation: a kernel, line by line
 
-This is the forward pass of RMSNorm. The kernel loads a row in *blocks* whose length is a power of two. `mask` marks the entries that belong to the row. `_gained` multiplies the row by the gain plus `OFFSET` (1 if a model stores $g - 1$). With `ROUND` it rounds before it multiplies, as Llama does.
+This is the forward pass of RMSNorm. The kernel loads a row in *blocks* whose length is a power of two. `mask` marks the entries that belong to the row. `apply_gain` multiplies the normalized row by the gain plus `OFFSET` (1 if a model stores $g - 1$). With `ROUND` it rounds before it multiplies, as Llama does.
 """
 
 # %%
@@ -340,10 +340,10 @@ r"""
 | --- | --- |
 | `.to(tl.int64)` | at our width, row 524,288 has an offset of $2^{31}$, which in 32 bits is negative |
 | `rstd = tl.rsqrt(squares / N + eps)` | $1/r$; four bytes per row, kept for the backward pass |
-| `y = _gained(x * rstd, …)` | **the row is used again without being read again**: `x` is still in registers |
+| `y = apply_gain(x * rstd, …)` | **the row is used again without being read again**: `x` is still in registers |
 | `for start in range(…)` | a row of more than 32,768 values does not fit on the chip: of its blocks of 16,384 values, the first stays there, and the others are read twice |
 
-LayerNorm makes two passes, for the mean and, after subtracting it, for the squares. In the backward pass, both norms use the same kernel, and a second, short kernel adds up the partial sums. Find the boxed formula in the listing.
+LayerNorm makes two passes: one for the mean and, after subtracting it, one for the squares. In the backward pass, both norms use the same kernel, and a second, short kernel adds up the partial sums. Find the boxed formula in the listing below.
 """
 
 # %% tags=["hide-output", "remove-input"]
@@ -367,7 +367,7 @@ r"""
 ### Bytes, in an interpreter
 
 Triton can interpret a kernel on the CPU. In this interpreter we count each load and store. The next table counts the activations (inputs, outputs and their gradients) read and written
-per entry of the input, but not parameters, statistics or partial sums. `add_rms_norm` first adds a branch to the stream and also writes the sum. `rms_norm_add_norm` does the same with a branch that has a norm of its own, as in Gemma 2. `rms_norm_gated` multiplies RMSNorm's output by a gate. `dynamic_tanh` is chapter 07's DyT, and `ngpt_update` is the step by which chapter 08's nGPT updates its stream. The predictions count the tensors that must be read and written.
+per entry of the input, but not parameters, statistics or partial sums. `add_rms_norm` adds a branch to the stream, writes the sum and normalizes it. `rms_norm_add_norm` does the same with a branch that has a norm of its own, as in Gemma 2. `rms_norm_gated` multiplies RMSNorm's output by a gate. `dynamic_tanh` is chapter 07's DyT, and `ngpt_update` is the step by which chapter 08's nGPT updates its stream. The predictions count the tensors that must be read and written.
 
 On long rows our kernels read some values twice. In the backward pass, a float32 row of more than 8,192 values does not fit on the chip together with the gradients, so both inputs are read twice, and 5 values are moved instead of 3. In the forward pass, both norms keep a quarter of a row of 65,536 values on the chip and read the rest twice. RMSNorm keeps all of a row of 16,384, and our LayerNorm half of it.
 
@@ -399,7 +399,7 @@ off = [max(one["errors"].values()) for one in facts["interpreted"] if one["dtype
 exact(max(off), tolerance=1e-5).claim(
     "09-kernels-equal-their-formulas",
     "< 1e-5",
-    "The fused kernels compute the formulas of their norms.",
+    "In an interpreter, in float32, our fused kernels compute the formulas of their norms.",
     found="In float32, in an interpreter, our fused kernels give outputs and gradients that differ from those of the formulas in float64 by at most {mean:.0e}, relative to the largest entry.",
     source="the formulas in float64 (normkernels.formulas)",
 )
@@ -434,11 +434,11 @@ exact(max(times)).claim(
 r"""
 If bytes determine the time, the second suspect is ruled out: passes over a row on the chip read nothing from memory. The statement "LayerNorm needs three passes over memory, BatchNorm
 one" (from the series *Exploring the Transformer*, part 14; see the [errata](errata.md)) is true of unfused code only.
-`add_rms_norm` moves 4 activations per value forward and 4 backward, whereas separate kernels for the sum and the norm move 5 and 6. (Backward, the gradients from the stream and from the norm are summed.) `rms_norm_add_norm`, which has a second norm on the branch, moves 4 and 7, whereas separate kernels move 7 and 9.
+`add_rms_norm` moves 4 activations per value forward and 4 backward, whereas separate kernels for the sum and the norm move 5 and 6. (In the backward pass, the gradients from the stream and from the norm are summed.) `rms_norm_add_norm`, which has a second norm on the branch, moves 4 and 7, whereas separate kernels move 7 and 9.
 
 ### Instructions, without a GPU
 
-A kernel can be *compiled* for a GPU that the machine does not have, here the H100, which compilers call sm_90. Our row of 4,096 values gets 256 threads, or 8 warps. Each thread has 16 values, or 32 bytes. It loads them in
+A kernel can be *compiled* for a GPU that the machine does not have, here the H100, which compilers call sm_90. We predict how many instructions each thread needs. Our row of 4,096 values gets 256 threads, or 8 warps. Each thread has 16 values, or 32 bytes. It loads them in
 2 instructions of 16 bytes each, loads the gain in 2 more, and stores its results in 2. The sum over the row takes $\log_2 32 = 5$ exchanges
 within a warp and $\log_2 8 = 3$ between the warps. Results are rounded two at a time, in 8 instructions.
 """
@@ -465,7 +465,7 @@ plots.table(
 exact(sum(listed.get(name, 0) == count for name, (_, count) in predicted.items())).claim(
     "09-the-code-is-as-predicted",
     "in [5, 5]",
-    "The compiled code of our RMSNorm kernel contains the instructions that we predicted.",
+    "The compiled code of our RMSNorm kernel contains as many instructions of five kinds as we predicted.",
     found="Of the five counts of instructions that we predicted for our RMSNorm kernel on an H100, {mean:.0f} agree with the compiled code.",
     source="16 values a thread, compiled for sm_90 (data/kernels.json)",
 )
@@ -558,7 +558,7 @@ slower = proportion([steps > 1.5 * one for one, steps in large])
 computed(slower, unit="turns", tolerance=0.45).claim(
     "09-eager-is-slower-on-a-cpu-too",
     "> 0.5",
-    "On a CPU, an unfused norm is slower than a fused norm.",
+    "On a CPU, an unfused norm of a large tensor is slower than a fused norm.",
     found="On a CPU, with a tensor of {mebibytes:.0f} MiB, the unfused norm takes more than 1.5 times as long as the fused norm in {k} of {n} pairs of timings.",
     source="the memory wall, on a CPU; pairs of timings in one process",
     beside={"mebibytes": sizes.timed_rows * 4096 * 4 / 2**20},
@@ -599,7 +599,7 @@ ladder.improvement(climbed, "sandwich").only(rung).claim(
 
 # %% [markdown]
 r"""
-We detect no improvement. [Kim et al. (2025)](https://arxiv.org/abs/2502.02732) report lower losses, at up to 3.2 billion parameters, with Peri, which adds a norm on the embedding to Sandwich. At size S even models without norms have losses that are only a little higher than Pre-Norm's
+We detect no improvement. [Kim et al. (2025)](https://arxiv.org/abs/2502.02732) report that Peri, which adds a norm on the embedding to Sandwich, reaches lower losses than Pre-Norm, at up to 3.2 billion parameters. At size S even models without norms have losses that are only a little higher than Pre-Norm's
 ([chapter 10](10_choosing_a_norm.ipynb)). But Pre-Norm's norms allow a higher learning rate:
 """
 
@@ -629,7 +629,7 @@ r"""
 On an H100 we timed our kernels (`make bench-kernels`) on tensors of 64 MiB and more, with rows of 1,024 to 8,192 values (128 in the kernel for QK-Norm), in CUDA graphs that were started (*replayed*) many times. Four other implementations ran in the same process: PyTorch's own norms, such as `F.rms_norm` (*torch* in the next figure), the formula fused by PyTorch's
 compiler (`torch.compile`; *compile*), the formula in steps (*eager*), and Liger-Kernel's Triton kernels.
 
-If the bytes determine the time, a fused norm takes as long as a kernel that moves the same number of bytes and only flips every bit (*copy* in the figure). Speeds are in per cent of that kernel's speed, and can be slightly above 100. Of our eleven kernels (*normkernels*), the figure shows three: RMSNorm, LayerNorm, and RMSNorm with the sum before it.
+If the bytes determine the time, a fused norm takes as long as a kernel that moves the same number of bytes and only flips every bit (*copy* in the figure). The figure shows speeds in per cent of that kernel's speed. They can be slightly above 100. Of our eleven kernels (*normkernels*), the figure shows three: RMSNorm, LayerNorm, and RMSNorm with the sum before it.
 """
 
 # %%
@@ -753,7 +753,7 @@ take_ratio(min(rivals.values())).claim(
 r"""
 In the forward pass, PyTorch's own norms take longer than ours. The formula in steps that we timed here moves even more bytes than Llama's, because it casts its input twice and multiplies by the gain in float32. All times are for bfloat16 tensors on one GPU, with the compiler in its default mode.
 
-Without a CUDA graph the *host*, Python on the CPU, must start every kernel. If that takes longer than the kernel runs, the GPU waits. The next table shows times per call (often of several kernels):
+Without a CUDA graph the *host*, Python on the CPU, must start every kernel. If that takes longer than the kernel runs, the GPU waits. The next table shows times per call (a call often starts several kernels):
 """
 
 # %%
@@ -771,10 +771,10 @@ plots.table(
 
 # %% [markdown]
 r"""
-With our kernels, the compiler's and Liger's, the host takes longer than the GPU. Host times are rough. All times of our kernels are those of an older version, whose calls did more work in Python.
+With our kernels, the compiler's and Liger's, the host takes longer than the GPU. Host times are rough. All times of our kernels come from an older version, whose calls did more work in Python.
 
 The README of another library, QuACK ([Dao-AILab, 2025](https://github.com/Dao-AILab/quack)), and pull requests of
-Liger-Kernel, the project of [Hsu et al. (2024)](https://arxiv.org/abs/2410.10989), publish rates or times for an H100. The pull requests also give shares of $3.35$ TB/s. Do the bytes that we count, divided by the published times, give these shares? (Some kernels are written in the language CuTe, not Triton.)
+Liger-Kernel, the project of [Hsu et al. (2024)](https://arxiv.org/abs/2410.10989), give rates or times for an H100. The pull requests also give shares of $3.35$ TB/s. Do the bytes that we count, divided by the published times, give these shares? (Some kernels are written in the language CuTe, not Triton.)
 """
 
 # %%
@@ -807,7 +807,7 @@ exact(max(off)).claim(
 
 # %% [markdown]
 r"""
-The lowest share is that of PyTorch's backward pass, which has a separate kernel for the gain's gradient that reads everything again. A share counts only the three values that a backward pass must move. This pass moves five, which explains a part of its low share.
+The lowest share is that of PyTorch's backward pass, which has a separate kernel for the gain's gradient that reads everything again. A share counts only the three values that a backward pass must move. This pass moves five, which explains part of its low share.
 
 ## A whole model
 
@@ -843,7 +843,7 @@ decoding = {
 exact(decoding["separate kernels, started one by one"]).claim(
     "09-eager-norms-take-a-quarter-of-decoding",
     "> 0.25",
-    "If one sequence is decoded and a kernel takes at least 5 µs, norms that run in steps take more than a quarter of a decoding step.",
+    "If one sequence is decoded and a kernel takes at least 5 µs, norms that run in steps take more than a quarter of a decoding step, by our estimate.",
     found="If one sequence is decoded and a kernel takes at least 5 µs, norms that run in steps, with their sums, take an estimated {mean:.0%} of a decoding step of an 8B model. In a CUDA graph they take an estimated {graph:.0%}.",
     source="the estimate above: 65 norms of nine operations, 5 µs each",
     beside={"graph": decoding["separate kernels, one CUDA graph"]},
@@ -851,7 +851,7 @@ exact(decoding["separate kernels, started one by one"]).claim(
 exact(decoding["norm and sum in one kernel"]).claim(
     "09-fused-norms-take-a-few-per-cent",
     "< 0.05",
-    "Fused norms in a CUDA graph take a few per cent of a decoding step.",
+    "If one sequence is decoded, fused norms in a CUDA graph take a few per cent of a decoding step, by our estimate.",
     found="Fused norms in a CUDA graph take an estimated {mean:.1%} of a decoding step of an 8B model.",
     source="the estimate above: 65 norms of one kernel, 2 µs each",
     published="'0.2-0.3 % of the total decode latency' saved, norms 0.6 % of it (Transformer Anatomy, part 7, for a 70B model)",
@@ -929,7 +929,7 @@ plots.table(estimated)
 r"""
 We timed whole training steps with forward pass, backward pass and AdamW, in bfloat16 (`make bench-kernels BENCH=--steps`). *As shipped* is the plain model with the unfused norms of `transformers` or labkit. In the columns *nn.RMSNorm* (PyTorch), *ours* (normkernels), *Liger* and *QuACK*, norms of the named library replace the model's. In *ours, by fuse*, labkit's `fuse` also fuses the sums and the *rotations* of rotary position embeddings (RoPE). In rows marked *compile*, `torch.compile` compiles the model with its loss. Rows marked *eager* are uncompiled. We compiled Llama, Gemma 2 and Qwen 3 of `transformers` at width 1,024, and Llama also at 4,096.
 
-A dash marks a variant that was not timed because one of its first losses differed by more than 2 per cent from the uncompiled plain model's. (The loss is so small that 2 per cent was too strict.) The table shows the median time of a step in milliseconds, with the 20th and 80th percentiles in brackets, and the range of peak memory:
+A dash marks a variant that was not timed because one of its first losses differed by more than 2 per cent from the uncompiled plain model's. (At width 4,096 the loss soon became so small that a limit of 2 per cent was too strict.) The table shows the median time of a step in milliseconds, with the 20th and 80th percentiles in brackets, and the range of peak memory:
 """
 
 # %%
@@ -1030,10 +1030,10 @@ take_ratio([part - share for part in (saved, low, high)], turns).claim(
 r"""
 Four conclusions follow:
 
-- **At width 1,024, the host seems to set the pace of eager steps in all models but labkit's Gemma 2.** Llama's eager step takes far longer than the GPU needs by our estimate, which leaves out the loss and the optimizer; for the other models we have no estimate. We infer that the GPU waits while Python starts kernels one by one. Then it matters more how quickly Python starts a kernel than how fast the kernel runs. PyTorch's `nn.RMSNorm` has a slow kernel that is quick to start, and gives the shortest eager step in these models, or nearly the shortest. It starts one kernel where the unfused norm starts several, and saves a larger share of the step than at width 4,096.
-- **Where the GPU sets the pace, fused kernels pay off.** At width 4,096, and in labkit's Gemma 2, each library's norms shorten the eager step, by about the same amount. With `fuse`, where we timed it, the step is shorter still. So it pays to fuse more than the norm.
+- **At width 1,024, the host seems to set the pace of eager steps in all models but labkit's Gemma 2.** Llama's eager step takes far longer than the GPU needs by our estimate, which leaves out the loss and the optimizer. For the other models we have no estimate. We infer that the GPU waits while Python starts kernels one by one. Then it matters more how quickly Python starts a kernel than how fast the kernel runs. PyTorch's `nn.RMSNorm` has a slow kernel that is quick to start, and its eager step is the shortest or nearly the shortest in these models. It starts one kernel where the unfused norm starts several, and here saves a larger share of the step than at width 4,096.
+- **Where the GPU sets the pace, fused kernels pay off.** At width 4,096, and in labkit's Gemma 2, all libraries' norms that we timed shorten the eager step by about the same amount. With `fuse`, where we timed it, the step is shorter still. So it pays to fuse more than the norm.
 - **At width 1,024, compiling Llama saves more than all its norms cost by our estimate.** The compiler also fuses sums, rotations, activations and the loss, so it starts fewer kernels and keeps fewer tensors.
-- **A compiler cannot look into a library's kernel.** It cannot fuse other operations into the kernel, and each call still costs time on the host. That is why `fuse` leaves the norms of a compiled model as they are: with `fuse`, the compiled step is the plain model's.
+- **A compiler cannot look into a library's kernel.** It cannot fuse other operations into the kernel, and each call still costs time on the host. That is why `fuse` leaves the norms of a compiled model as they are: compiling with `fuse` gives the step of the compiled plain model.
 
 So at width 1,024, compile first. At 4,096, Llama's compiled step and its eager step with our norms take nearly the same time, and its step with `fuse` was not timed. We measured at two widths on one GPU, and did not time decoding.
 
@@ -1063,10 +1063,10 @@ exact(rows[0]["% of 3,350"]).claim(
 
 # %% [markdown]
 r"""
-The printed times are not credible either: starting a kernel takes longer. Moreover, 96 KiB assumes float32 parameters. With bfloat16 parameters a layer norm moves 64 KiB and an RMSNorm moves 48 KiB.
+The printed times are not credible either: starting a kernel alone takes longer. Moreover, 96 KiB assumes float32 parameters. With bfloat16 parameters a layer norm moves 64 KiB and an RMSNorm moves 48 KiB.
 
 The same text divides a decoding step of a 70B model on four
-GPUs into parts. For one sequence, each weight is read once per token, and the bandwidth sets a lower bound on the time of each part: the *floor* in the next table. The second card below checks another calculation of that text: RMSNorm in place of LayerNorm saves $22.4\,\mu\mathrm s$ per token, which for 100 billion tokens per day is said to amount to about one GPU running all day.
+GPUs into parts. For one sequence, each weight is read once per token, and the bandwidth sets a lower bound on the time of each part: the *floor* in the next table. The second card below checks another calculation of that text: replacing LayerNorm by RMSNorm is said to save $22.4\,\mu\mathrm s$ per token, which for 100 billion tokens per day would amount to about one GPU running all day.
 """
 
 # %%
@@ -1219,8 +1219,8 @@ $4\cdot4\cdot2048\cdot8192 = 268{,}435{,}456$ bytes. Over $94.6\,\mu\mathrm s$ t
 
 </details>
 
-**3 (a proof, 15 minutes).** Our LayerNorm kernel subtracts a number $m$ *near* the mean (a rounded mean): $c = x - m$, $\delta = \overline c$. (a) Prove $\mathrm{var}(x) = \overline{c^2} - \delta^2$ for *any* $m$.
-(b) For long rows, $m$ is the mean of the first quarter of the row. Show that then $\delta^2 \le 3\,\mathrm{var}(x)$. (c) By (b) the subtraction in (a) is safe. Why? And why is $\overline{x^2} - \bar x^2$ not safe?
+**3 (a proof, 15 minutes).** Our LayerNorm kernel subtracts a number $m$ *near* the mean (usually the rounded mean): $c = x - m$, $\delta = \overline c$. (a) Prove $\mathrm{var}(x) = \overline{c^2} - \delta^2$ for *any* $m$.
+(b) For our longest rows, $m$ is the mean of the first quarter of the row. Show that then $\delta^2 \le 3\,\mathrm{var}(x)$. (c) By (b) the subtraction in (a) is safe. Why? And why is $\overline{x^2} - \bar x^2$ not safe?
 
 <details><summary>Hint</summary>
 
@@ -1259,7 +1259,7 @@ What does a tanh have to read and write? It need not wait for a sum over the row
 ## How we know
 
 Our LayerNorm kernel had a bug, too. Triton computes the mean as the row's sum times $1/d$, and the assembler merged this product with the subtraction of the mean into one instruction. So the forward pass subtracted the unrounded mean, but the backward pass subtracted the rounded mean.
-Two laws failed for this kernel on the H100, but none in the interpreter. At widths that are powers of two, such as those timed above, the product is exact and the bug has no effect. The kernel now rounds the mean first, and on an H200 both laws hold. `joined` models the old kernel: `rstd` is $1/r$, and `missed` is what is left of the mean after the first subtraction.
+Two laws failed for this kernel on the H100, but none in the interpreter. At widths that are powers of two, such as those timed above, the product is exact and the bug has no effect. The kernel now rounds the mean first, and on an H200 both laws hold. `joined` models the old kernel: `rstd` is $1/r$, and `missed` is the mean that remains after the first subtraction.
 """
 
 
@@ -1304,7 +1304,7 @@ r"""
 - **Why do the numbers differ?** The share depends on the program: on its trips to memory and the number of its kernels. With many rows, LayerNorm in one kernel moves as many bytes as RMSNorm in one kernel, provided that LayerNorm's kernel keeps as much of each row on the chip. <!-- 09-eager-moves-nine-times-the-bytes 09-two-passes-cost-no-traffic -->
 - **What does a norm kernel save?** In a training step, a kernel for the norm alone saves at most the time that the norms take, on the GPU and on the host. It saves neither the host's time for all other operations nor the time of the sums, rotations and activations, which a compiler fuses as well. On one H200, at width 1,024, compiling the plain model saved more than any library of norm kernels. <!-- 09-compiling-beats-norm-kernels 09-norm-kernels-save-nothing-under-compile 09-compiling-saves-more-than-free-norms -->
 - The hard part of the backward pass is the gain's gradient, which is a sum across rows and costs registers. <!-- derived -->
-- At our size, we detected no improvement of the loss with twice as many norms. Here, Pre-Norm trained at a high learning rate at which the model without norms diverged. <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->
+- At our size, we detected no improvement of the loss with twice as many norms. At this one size, Pre-Norm trained at a high learning rate at which the model without norms diverged. <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->
 
 ## To carry away
 

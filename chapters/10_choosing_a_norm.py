@@ -17,8 +17,8 @@ Would the list look different if all recipes were equally good, and which recipe
 <details><summary>In short (contains spoilers)</summary>
 
 - Take RMSNorm, in Pre-Norm position, with QK-Norm. Each piece of advice in the table near the end is graded by its evidence: a law, a report on large models, or only our own small runs.
-- With tuned learning rates, most neighbours in the list of recipes cannot be distinguished. A list of eleven equal recipes would have a winner, too, but hardly any of its pairs would differ.
-- At the smallest model size, recipes differ more in the cost of a wrong learning rate (averaged over a hundredfold range of rates) than in their best loss. Anyone who trains a large model has only one try.
+- With tuned learning rates, most neighbours in the list of recipes cannot be distinguished. A list of eleven equal recipes would have a winner, too, but after a correction for many tests, hardly any of its pairs would differ.
+- At the smallest model size, recipes differ from Pre-Norm more in the cost of a wrong learning rate (averaged over a hundredfold range of rates) than in their best loss. Anyone who trains a large model has only one try.
 
 </details>
 """
@@ -147,7 +147,7 @@ $$\text{sensitivity} = \operatorname*{mean}_{\eta}\ \min\big(\mathcal L(\eta),\,
 No run counts for more than $\mathcal L_0$, not even a diverged one. For $\mathcal L_0$ Wortsman et al. use the loss of an untrained
 model. We use the loss of a model that knows only letter frequencies. The rows of the map are sorted by sensitivity.
 
-We follow one pair of recipes through the chapter: QK-Norm and Pre-Norm. With tuned learning rates, QK-Norm's loss is a little lower than Pre-Norm's. At ten times the tuned learning rate,
+We follow one pair of recipes through the chapter: QK-Norm and Pre-Norm. With tuned learning rates, QK-Norm's loss is a little lower than Pre-Norm's. At ten times Pre-Norm's tuned learning rate,
 it is far lower. Which of the two facts should decide what you train?
 
 ### Exercise 1
@@ -236,10 +236,10 @@ Without pairs, we compare two samples of $n_1$ and $n_2$ runs, with means $\bar 
 
 $$t = \frac{\bar x_1 - \bar x_2}{\sqrt{\sigma^2\,(1/n_1 + 1/n_2) + u_1^2 + u_2^2}}.$$
 
-The standard deviation $\sigma$ of a run is pooled over all recipes whose runs vary about equally (those of DyT vary more, so it has its own $\sigma$). The uncertainty $u$ of a recipe comes from tuning its learning rate with a few noisy runs.
+The standard deviation $\sigma$ of a run is pooled over all recipes whose runs vary about equally (DyT's runs vary more, so it has its own $\sigma$). The uncertainty $u$ of a recipe comes from tuning its learning rate with a few noisy runs.
 
-How many runs does it take? Detecting a difference of $\Delta$ in four of five cases takes $n = 2\,(1.96 + 0.84)^2\,(\sigma/\Delta)^2$ runs per recipe. ($1.96$ belongs to a test at 5 %, and $0.84$ to the four of five cases.) In pairs, the part of $\sigma^2$ that the seed
-explains cancels, so fewer runs are enough. (For pairs, the table uses Student's $t$ in place of $1.96$.) With five seeds we could not show that the seed explains any of the variance, but with twenty we can.
+How many runs does a comparison need? Detecting a difference of $\Delta$ in four of five cases takes $n = 2\,(1.96 + 0.84)^2\,(\sigma/\Delta)^2$ runs per recipe. ($1.96$ belongs to a test at 5 %, and $0.84$ to detection in four of five cases.) In pairs, the part of $\sigma^2$ that the seed
+explains cancels, so fewer runs are enough. (For pairs, the table below uses Student's $t$ in place of $1.96$.) With five seeds we could not show that the seed explains any of the variance, but with twenty we can.
 """
 
 # %%
@@ -352,7 +352,7 @@ If you make 55 comparisons, you must correct for 55. [Holm (1979)](https://www.j
 $p_1 \le \dots \le p_m$, compares the smallest with $0.05/m$, the next with $0.05/(m-1)$ and so on, and stops at the first that fails. Equivalently,
 the procedure raises each p-value to $\tilde p_i = \max_{j\le i}\min\big(1, (m - j + 1)\,p_j\big)$ and compares it with $0.05$.
 The result is a verdict on each pair, and these verdicts need not give an order: A may be indistinguishable from B, and B from C, while A and C differ.
-A rank claims more than we know. Letters state only the verdicts: **two entries share a letter exactly if the tests do not distinguish them**
+A rank claims more than we know. Letters state only the verdicts: **two entries share a letter if and only if the tests do not distinguish them**
 ([Piepho, 2004](https://doi.org/10.1198/1061860043515)). "a, ab, b" means that the first and the last differ, and that the middle one is not distinguishable
 from either.
 
@@ -424,7 +424,7 @@ plots.dots(
 r"""
 Read the letters (column *group*), which are corrected for all 55 comparisons, before the ranks. The less we know about a recipe, the more easily it shares letters. *Tuning uncertainty* is $u$.
 
-The number of pairs that differ depends on the test, too. The board compares recipes without pairs. A paired test has only the five seeds that all recipes share, and finds the fewest differences. (Welch's test uses each recipe's own standard deviation.)
+The number of distinguishable pairs depends on the test, too. The board's test does not pair runs by seed. A paired test uses only the five seeds that all recipes share, and finds the fewest differences. (Welch's test uses each recipe's own standard deviation.)
 """
 
 # %%
@@ -451,9 +451,9 @@ plots.table([{"what": what, "value": value} for what, value in rows.items()])
 # %% [markdown]
 r"""
 The last two rows are a warning: the lowest mean loss of all methods is not on the board. The board shows each recipe with only one initialization and one kind of norm. Other choices are on the page [All runs](runs.md).
-The number after *drawn* is the RMS of the embeddings before training. For HybridNorm, changing this RMS changes the loss more than switching to most other recipes would (chapter 06).
+In a method's name, the number after *drawn* is the RMS of the embeddings before training. For HybridNorm, changing this RMS changes the loss more than switching to most other recipes would (chapter 06).
 
-Are all recipes that share a letter with the first *equal*? We test the whole group at once. (We chose it after seeing the result.) We draw the same number of equal recipes, each as
+Are all recipes that share a letter with the first *equal*? We test the whole group at once. (We chose this group after seeing the result.) We draw the same number of equal recipes, each as
 uncertain as ours, and count how often their best and worst are at least as far apart as ours.
 """
 
@@ -568,7 +568,7 @@ In the table, every pair that is distinguishable at S has the same order at M. W
 ### One thing changed: depth, decay, text
 
 A larger size changes the width, the window and the number of steps together. Variants of size S change one thing each: **D** has twelve blocks instead of six and **D24** has 24, **W** has weight decay of 0.1
-on matrices, and **C** reads program code instead of speeches. Before the runs, we wrote down forecasts for these variants, each with a probability (see the [scoreboard](scoreboard.md)). The cards below are this chapter's forecasts for which the runs exist.
+on matrices, and **C** reads program code instead of speeches. Before the runs, we wrote down forecasts for these variants, each with a probability (see the [scoreboard](scoreboard.md)). The cards below show those of this chapter's forecasts for which the runs exist.
 """
 
 # %%
@@ -600,7 +600,7 @@ None of the five differences on program code is distinguishable from zero. The t
 r"""
 ### Small embeddings that can grow
 
-Large models usually start with small embeddings, which training can enlarge. In most of our runs, embeddings start with an RMS of 1. Here we initialized them at an RMS of 0.02 and tuned each learning rate again. Before the runs, we wrote down six forecasts for sizes S and M (see the [scoreboard](scoreboard.md)). None of them is decided, because size M is not evaluated yet. The table shows size S.
+Large models usually start with small embeddings, which training can enlarge. In most of our runs, embeddings start with an RMS of 1. Here we initialized them at an RMS of 0.02 and tuned each recipe's learning rate again. Before the runs, we wrote down six forecasts for sizes S and M (see the [scoreboard](scoreboard.md)). None of them is decided, because size M is not evaluated yet. The table shows size S.
 """
 
 # %%
@@ -640,7 +640,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-With small embeddings, HybridNorm is the only recipe in the table whose test loss is distinguishably lower than Pre-Norm's. Those of QK-Norm, LNS and QKV-Pre are distinguishably lower only with embeddings of RMS 1. Their advantage shrinks mainly because small embeddings lower Pre-Norm's own loss (second line above). HybridNorm has QKV-Pre's norms inside attention and, in addition, a norm on the stream. With this norm the loss is lower than without it (first line above), so the advantage comes from the norm on the stream, at this size and in this setting. But HybridNorm needs a lower learning rate: at one rate for both, the sign depends on the rate (last table, means of one or three tuning seeds). We did not preregister this comparison. Still missing are runs with weight decay at size M, and all runs that combine it with small embeddings, as large models do.
+With small embeddings, HybridNorm is the only recipe in the table whose test loss is distinguishably lower than Pre-Norm's. The losses of QK-Norm, LNS and QKV-Pre are distinguishably lower only with embeddings of RMS 1. The advantage of these three shrinks mainly because small embeddings lower Pre-Norm's own loss (second printed line).
+
+HybridNorm has QKV-Pre's norms inside attention and, in addition, a norm on the stream. With this norm the loss is lower than without it (first printed line), so most of HybridNorm's advantage over Pre-Norm comes from the norm on the stream, at this size and in this setting. But HybridNorm needs a lower learning rate: if HybridNorm and QKV-Pre share one rate, that rate decides which loss is lower (last table, means of one or three tuning seeds). We did not preregister this comparison. Still missing are runs with weight decay at size M, and all runs that combine it with small embeddings, as large models do.
 """
 
 # %% [markdown]
@@ -648,7 +650,7 @@ r"""
 ### Operations and bytes
 
 How many operations and bytes does a recipe need? For each of $T$ tokens, a block of width $d$ with a feed-forward layer of width $h$ needs
-$8d^2 + 6dh + 4Td$ operations. Each entry costs a multiplication and an addition, so four matrices of $d\times d$ take $8d^2$, three of $d\times h$ take $6dh$, and two products with $T$ positions take $4Td$.
+$8d^2 + 6dh + 4Td$ operations. Each matrix entry costs a multiplication and an addition, so four matrices of $d\times d$ take $8d^2$, three of $d\times h$ take $6dh$, and attention's two products over $T$ positions take $4Td$.
 """
 
 # %%
@@ -684,7 +686,7 @@ exact(max(one.norm_share for one in cost.values())).claim(
 
 # %% [markdown]
 r"""
-Norms still take time, because they move many bytes. To shorten a training step, try `torch.compile` before a library of norms: in three models of width 1,024, compiling saved more ([chapter 09](09_memory_wall.ipynb#a-whole-model)). <!-- 09-compiling-beats-norm-kernels -->
+Norms still take time, because they move many bytes. To shorten a training step, try `torch.compile` before a library of norm kernels: in three models of width 1,024, compiling saved more ([chapter 09](09_memory_wall.ipynb#a-whole-model)). <!-- 09-compiling-beats-norm-kernels -->
 
 ### What a wrong rate costs
 
@@ -739,7 +741,7 @@ lacks = [lack for comparison in compared for lack in comparison.list_lacking()]
 computed(lowered, unit="pairs").over_rates(lacks).claim(
     "10-norms-on-q-and-k-lower-the-sensitivity",
     "> 0",
-    "Norms inside attention lower a recipe's learning-rate sensitivity.",
+    "In each of our pairs of recipes, the one with norms inside attention has a lower learning-rate sensitivity.",
     found="In {n} pairs of recipes, norms inside attention lower the learning-rate sensitivity by {mean:.2f} nats on average and by at least {least:.2f} nats (seeds per learning rate: {fewest} or more).",
     source="this book; the same in larger models: Wortsman et al. 2024, arXiv 2309.14322",
     beside={"least": min(lowered), "fewest": fewest},
@@ -749,15 +751,15 @@ computed(lowered, unit="pairs").over_rates(lacks).claim(
 r"""
 So in these runs, the main benefit of norms inside attention is **a wider range of learning rates**. Nobody tunes the learning rate of a large run ten times.
 
-There are two limits. *The range of rates*: nearly all of QK-Norm's advantage comes from the highest learning rate, as the caption shows, so over a narrower range the result may differ. *The recipe*: Hybrid\* and nGPT have norms on queries and keys, too, but their
+This finding has two limits. *The range of rates*: nearly all of QK-Norm's advantage comes from the highest learning rate, as the caption shows, so over a narrower range the result may differ. *The recipe*: Hybrid\* and nGPT have norms on queries and keys, too, but their
 sensitivity is higher than Pre-Norm's.
 
 ### A rate that transfers
 
 If you cannot tune a large model, you tune a small one. How should the learning rate change with the size? Adam moves every weight by about $\eta$, whatever
-the gradient. One output of a matrix is a sum over its $d$ inputs. Where the moves agree in sign, they add up, and a step at a fixed learning rate changes
-the output **in proportion to the width**. Over the depth, the $L$ blocks move the stream in the same direction, and the sum of their
-changes grows **in proportion to $L$**. Dividing each branch by $\sqrt L$ leaves growth in proportion to $\sqrt L$. Dividing it by $L$ leaves none.
+the gradient. One output of a matrix is a sum over its $d$ inputs. Where the changes of its terms agree in sign, they add up, and a step at a fixed learning rate changes
+the output **in proportion to the width**. If the $L$ blocks move the stream in the same direction, the sum of their
+changes grows **in proportion to $L$**. If each branch is divided by $\sqrt L$, the sum grows in proportion to $\sqrt L$. If it is divided by $L$, the sum does not grow.
 
 | question | choices | ours |
 | --- | --- | --- |
@@ -842,14 +844,14 @@ computed(slopes(depths[1.0])).claim(
 
 # %% [markdown]
 r"""
-Most of the moves agree in sign, but not all. So with branches divided by $L$, the power of the depth is a little below $0$.
-The rules in use follow from this arithmetic. **μP** divides the learning rate of hidden matrices by the width and leaves that of gains alone
+With branches divided by $L$, the power of the depth is a little below $0$, as expected if the blocks' changes do not quite agree in direction.
+The rules in use follow from this arithmetic. **μP** divides the learning rate of hidden matrices by the width and leaves that of gains unchanged
 ([Yang et al., 2022](https://arxiv.org/abs/2203.03466)). For depth there are two rules. Depth-μP divides branches by $\sqrt L$ and also lowers the
-rate ([Yang et al., 2024](https://arxiv.org/abs/2310.02244); [Bordelon et al., 2024](https://arxiv.org/abs/2309.16620)). **CompleteP** divides them by $L$ and keeps the rate
+learning rate ([Yang et al., 2024](https://arxiv.org/abs/2310.02244); [Bordelon et al., 2024](https://arxiv.org/abs/2309.16620)). **CompleteP** divides branches by $L$ and keeps the learning rate
 ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)). The papers found that tuned learning rates follow these rules. Our cards confirm only the arithmetic, because a first step is not a training run. nGPT normalizes everything, yet its
 learning rate does not transfer from one width to another ([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)): **a norm does not replace the rule**.
 
-Does the ladder agree? Its second size is twice as wide (and reads longer windows for more steps), so μP would halve the rate.
+Does the ladder agree? Its second size is twice as wide (and reads longer windows for more steps), so μP would halve the learning rate.
 """
 
 # %%
@@ -882,8 +884,8 @@ where the curve is flat, it matters little that a learning rate was tuned on ano
 ## What to choose: a table of advice
 
 Each row of the next table gives advice for a situation that we chose, and lists the evidence in three
-grades. A **law** holds at any size. A **report** describes runs far larger than ours. **Our run** is a finding of this book, listed with its scale. It supports advice only if it survives Holm's
-correction in its chapter. Evidence that limits the advice begins with *But*. It is marked *not settled* if it does not survive the correction, and *runs incomplete* if preregistered runs are still missing.
+grades. A **law** holds at any size. A **report** describes runs far larger than ours. **Our run** is a finding of this book, listed with its scale. Such a finding supports advice only if it survives Holm's
+correction in its chapter. Evidence that limits the advice begins with *But*. Such evidence is marked *not settled* if it does not survive the correction, and *runs incomplete* if preregistered runs are still missing.
 """
 
 # %%
@@ -903,8 +905,8 @@ recipe. A first place at one size, published without the noise of the baseline, 
   rotation.
 - **Compute** sums of squares in float32. Keep gains in float32, or store them as $1 + w$, and leave them out of weight decay. (With a
   float32 gain, `LlamaRMSNorm` and T5's norm return float32 for a bfloat16 input. Cast their result back.)
-- **Tune** the learning rate on a narrow, shallow model; we cannot tell you the rate. In the large model, divide the rate of hidden matrices by the factor by which the width grows. In both models, divide each branch by the model's own depth. Watch the largest attention logit and the
-  size of the stream.
+- **Tune** the learning rate on a narrow, shallow model. We cannot tell you the rate. In the large model, divide the rate of hidden matrices by the factor by which the width grows. In both models, divide each branch by the model's own depth. Watch the largest attention logit and the
+  RMS of the stream.
 - **Leave out** the norm on values, the additional norm on each branch's output, nGPT's unit sphere, and DyT, until one of them beats *this* baseline with
   a tuned learning rate.
 
@@ -912,17 +914,17 @@ How certain is this advice? Models of this kind train successfully: Qwen 3 is on
 ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656); [Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388)), though not all of these norms are per head.
 But the agreement of many models only shows that a choice is widely adopted. The claim that this choice is *best* rests on laws, on reports about models that are smaller or not language models, and on runs four to five orders of magnitude smaller than yours. No run here trains with branches divided by the depth. With weight decay, we could not distinguish QK-Norm from Pre-Norm ([chapter 04](04_qk_norm.ipynb#with-tuned-learning-rates)).
 
-Why not LNS, which is first here? It is distinguishable from Pre-Norm, but not from QK-Norm. We have trained it only at size S, and on program code we cannot distinguish it from Pre-Norm. We did not combine it with QK-Norm.
+Why not LNS, which is first on our board? It is distinguishable from Pre-Norm, but not from QK-Norm. We have trained it only at size S, and on program code we cannot distinguish it from Pre-Norm. We did not combine it with QK-Norm.
 
 **What would change this advice?** If a comparison at a billion parameters or more, with QK-Norm in the baseline and a tuned learning rate for
-each recipe, finds a recipe that is better by more than the noise, take it.
+each recipe, finds a recipe that is better by more than the noise, take that recipe.
 
 ### One GPU and a week
 
-1. **Size.** A run is long enough when a copy of the model without attention is clearly worse. Take the largest model for which such a run takes two hours.
+1. **Size.** A run is long enough when a copy of the model without attention is clearly worse. Take the largest model for which such a run takes at most two hours.
 2. **Learning rates.** Run the baseline and your idea at five rates half a decade apart with one seed. Then run three seeds at three rates a quarter of a decade apart, around the best one. The lowest point of a parabola through the means is the tuned learning rate.
-3. **Seeds.** Compute $\sigma$ from the baseline's runs. Choose $\Delta$, the smallest difference that would change your decision. The formula in *What chance alone produces* then gives $n$. Write down the criterion.
-4. **Evaluation.** Train both with $n$ other seeds at their tuned rates, and compare the losses and the sensitivities. With $n = 20$ these are some seventy runs.
+3. **Seeds.** Compute $\sigma$ from the baseline's runs. Choose $\Delta$, the smallest difference that would change your decision. The formula in *What chance alone produces* then gives $n$. Write down your criterion before step 4.
+4. **Evaluation.** Train both with $n$ other seeds at their tuned rates, and compare the losses and the sensitivities. With $n = 20$, the whole comparison takes some seventy runs.
 5. **Stop** when the $n$ seeds are done, whatever they show. "Not distinguishable" is a result. Before you believe an improvement, repeat it at twice the width.
 
 ### Other situations
@@ -962,7 +964,7 @@ two given letters. In runs forty times as long, several verdicts were reversed. 
 
 **The norm itself has a bug**, and the model trains anyway. Here are three one-line bugs. By default, PyTorch's `F.normalize(x)` normalizes over `dim=1`, which is time in a (batch, time, features)
 tensor. `x.abs().mean()` without `dim` pools the whole batch. The root in `x.pow(2).mean(-1).sqrt() + eps` has no finite gradient at zero, so one
-token of zeros gives NaN. Does `check.any_norm` find them?
+token of zeros makes gradients NaN. Does `check.any_norm` find them?
 """
 
 
@@ -1070,8 +1072,8 @@ Let $m_0$ be the number of true hypotheses. Look at the *first* true one that is
 <details><summary>Solution</summary>
 
 Let the first rejection of a true hypothesis be step $j$. Before it, only false ones were rejected, so $j - 1 \le m - m_0$, that
-is $m - j + 1 \ge m_0$. It was rejected because $p \le \alpha/(m - j + 1) \le \alpha/m_0$. So whenever a true hypothesis is rejected, some true hypothesis has $p \le \alpha/m_0$. For each of them, the probability of this is at most $\alpha/m_0$. By the union bound, which needs no
-independence, the probability that it happens for at least one of the $m_0$ is at most $\alpha$. $\square$
+is $m - j + 1 \ge m_0$. That hypothesis was rejected because $p \le \alpha/(m - j + 1) \le \alpha/m_0$. So whenever a true hypothesis is rejected, some true hypothesis has $p \le \alpha/m_0$. Each of the $m_0$ true hypotheses has such a p-value with a probability of at most $\alpha/m_0$. By the union bound, which needs no
+independence, the probability that at least one of them does is at most $\alpha$. $\square$
 
 </details>
 
@@ -1108,8 +1110,8 @@ this order: five other seeds, a finer grid of learning rates for the *baseline*,
 - **Would the list look different if all recipes were equal?** For the first places we cannot tell. Further down it would: after Holm's correction, most of our pairs differ, whereas a board of equals hardly ever shows even one pair that differs. <!-- 10-equals-look-different 10-the-first-of-equals-leads 10-holm-keeps-the-level -->
 - **What can the list say?** It can give letters instead of ranks. Recipes that share a letter are not distinguishable, and most neighbours share
   one. <!-- 10-letters-say-the-pairs 10-five-seeds-see-large-differences -->
-- **What does a norm improve besides the loss?** It widens the range of learning rates. At size S, the only one tested, and over two decades of rates, recipes differ more in the cost of a wrong learning rate than in their best loss.
-  Norms inside attention lowered that cost in each of our four pairs, but four pairs are not enough to settle it. <!-- 10-rates-tell-more-than-losses -->
+- **What does a norm improve besides the loss?** It can widen the range of learning rates. At size S, the only one tested, and over two decades of rates, recipes differ from Pre-Norm more in the cost of a wrong learning rate than in their best loss.
+  Norms inside attention lowered that cost in each of our four pairs, but four pairs are not enough to settle the question. <!-- 10-rates-tell-more-than-losses -->
 - **What carries a learning rate to a larger model?** A scaling rule does, and a norm does not. We looked at Adam's first step only. This step grows in proportion to the width, and with branches divided by the depth
   it is a little shorter in a deeper model. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->
 - **Which norm, then?** Take RMSNorm, Pre-Norm and QK-Norm. The table lists the evidence for each of the three, and our losses are only a part of it. <!-- 03-pre-layer-becomes-pre-rms 02-warm-up-is-not-always-enough 04-qk-norm-helps-at-a-high-rate -->
