@@ -11,7 +11,7 @@ r"""
 # RMSNorm
 
 **Question.** LayerNorm subtracts a token's mean and divides by its standard deviation. Llama's RMSNorm ([Zhang and Sennrich, 2019](https://arxiv.org/abs/1910.07467))
-only divides, by the root mean square. Add 10 to every channel: LayerNorm's output stays the same, RMSNorm's changes.
+only divides, by the root mean square. Add 10 to every channel: LayerNorm's output stays the same, but RMSNorm's changes.
 Yet in bfloat16, LayerNorm with a common variance formula can fail. What does subtracting the mean do, and when may a norm skip it?
 
 <details><summary>In short (contains spoilers)</summary>
@@ -84,9 +84,9 @@ plots.shadow(
 r"""
 ## LayerNorm without mean subtraction
 
-Take the two tokens of the picture, $a = (3, 1, -1, 5)$ and $b = (1, 3, 5, -1)$. The mean of $a$ is $\mu = 2$, its variance is
+Take the two tokens in the figure above, $a = (3, 1, -1, 5)$ and $b = (1, 3, 5, -1)$. The mean of $a$ is $\mu = 2$, its variance is
 $\sigma^2 = (1 + 1 + 9 + 9)/4 = 5$, and LayerNorm's output is $(a - 2)/\sqrt5$. The mean of the *squares* of $a$ is
-$(9 + 1 + 1 + 25)/4 = 9$, so its **root mean square** is 3. RMSNorm's output is $a/3$:
+$(9 + 1 + 1 + 25)/4 = 9$, so the **root mean square** of $a$ is 3. RMSNorm's output is $a/3$:
 
 $$\mathrm{RMSNorm}(x) = g \odot \frac{x}{\mathrm{RMS}(x)}, \qquad
 \mathrm{RMS}(x) = \sqrt{\tfrac1d\textstyle\sum_i x_i^2}.$$
@@ -94,8 +94,8 @@ $$\mathrm{RMSNorm}(x) = g \odot \frac{x}{\mathrm{RMS}(x)}, \qquad
 RMSNorm subtracts no mean and usually adds no shift. Each channel keeps a learned gain $g_i$.
 
 The three numbers are related: $9 = 2^2 + 5$. In general, $\mathrm{RMS}^2 = \mu^2 + \sigma^2$:
-this is Pythagoras' theorem in the picture above. Divide all lengths by $\sqrt d$. Then the arrow's length is the RMS, its shadow on the line $\mathbf 1 = (1, 1, 1, 1)$
-is the mean, and its distance from the line is the standard deviation. If we add 10 to every channel, the shadow grows, but this distance does not:
+this is Pythagoras' theorem in that figure. Divide all lengths by $\sqrt d$. Then the arrow's length is the RMS, its shadow on the line $\mathbf 1 = (1, 1, 1, 1)$
+is the mean, and the distance of its tip from the line is the standard deviation. If we add 10 to every channel, the shadow grows, but this distance does not:
 """
 
 # %%
@@ -121,7 +121,7 @@ $\mathbf 1$ and nothing else. So LayerNorm is RMSNorm after a projection,
 
 $$\mathrm{LN}(x) = \mathrm{RMSNorm}(Px),$$
 
-leaving gain and shift aside. Both norms are invariant to the *length* of a token. LayerNorm has
+if we leave gain and shift aside. Both norms are invariant to the *length* of a token. LayerNorm has
 a second invariance: to the token's component along $\mathbf 1$.
 """
 
@@ -286,14 +286,14 @@ r"""
 <details><summary>And with a shift, or with a tied head?</summary>
 
 A shift $\beta$, which RMSNorm usually lacks, becomes the bias $W\beta$ of the matrix $W$ after the norm. An output head that
-shares the embedding's weights must keep a copy from before the centring.
+shares the embedding's weights must keep a copy of the uncentred weights.
 
 </details>
 
 What, then, does RMSNorm save?
 
-Of the seven operations on each value (sum, subtraction, square, sum of squares, division, gain, shift), RMSNorm saves three: the sum, the subtraction and the shift. Compared with the work of a large model's matrices, that is negligible. The cost of a norm
-is memory traffic: it reads a row and writes a row. A fused kernel, one GPU program for the whole norm, keeps the row on the chip between its passes, whichever
+Of the seven operations on each value (sum, subtraction, square, sum of squares, division, gain, shift), RMSNorm saves three: the sum, the subtraction and the shift. Compared with a large model's matrix products, these three operations are negligible. A norm's main cost
+is memory traffic: the norm reads a row and writes a row. A fused kernel, one GPU program for the whole norm, keeps the row on the chip between its passes, whichever
 formula it computes, so both formulas are about equally fast. An RMSNorm without a fused kernel may even be *slower* than a LayerNorm with one.
 **Speed is a property of a kernel, not of a formula.** Chapter 09 measures kernels.
 """
@@ -303,7 +303,7 @@ saved, matrices = 2 * 2 * 8192 * 80, 2 * 70.6e9  # mean and subtraction, 80 laye
 exact(100 * saved / matrices).claim(
     "03-saved-operations-are-few",
     "< 0.01",
-    "Compared with LayerNorm, RMSNorm saves few operations.",
+    "The operations that RMSNorm saves over LayerNorm are a negligible part of a large model's.",
     found="The sum and the subtraction that RMSNorm saves (not counting the shift) are {mean:.4f} % of the {matrices:.0f} billion operations per token of Llama 3 70B.",
     source="counted from the model's sizes; two operations per parameter and token",
     beside={"matrices": matrices / 1e9},
@@ -449,7 +449,7 @@ plain_rate, its_rate = next(iter(of_plain.where(stage="first").by("lr"))), tunin
 
 # %% [markdown]
 r"""
-With the offset, the best learning rate is higher. We train RMSNorm's model with and without the offset, at the two best learning rates and at those in between, so that at each rate only the offset differs:
+With the offset, the best learning rate is higher. We train the RMSNorm model with and without the offset, at the two best learning rates and at those in between, so that at each rate only the offset differs:
 """
 
 # %%
@@ -592,7 +592,7 @@ kept[its_rate].tuned().claim(
 r"""
 At the learning rate that is best without the offset, the first blocks do remove most of the mean. At the rate that is best with the offset, they
 remove hardly any. Does the rest *outgrow* the mean instead?
-At the end of the stream, it is larger than the mean. But any stream is larger at a higher learning rate. To isolate the offset's
+At the end of the stream, it is larger than the mean. But without the offset, too, the stream is larger at a higher learning rate. To isolate the offset's
 effect, we compare models with and without it at the same learning rate:
 """
 
@@ -631,7 +631,7 @@ combine(max, *(rest_at[rate] / stream_at[rate] for rate in between)).claim(
 
 # %% [markdown]
 r"""
-**The rest of the stream does outgrow the mean, but not because of the offset.** It grows without the offset, too, and at the same learning rate it ends larger there. **How much of
+**The rest of the stream does outgrow the mean, but not because of the offset.** Without the offset, it also grows, and at the same learning rate it becomes even larger. **How much of
 the mean the blocks subtract depends on the learning rate.** Real embeddings have no such offset, but the experiment shows the failure from which LayerNorm's subtraction
 protects a model.
 
@@ -838,7 +838,7 @@ computed(np.polyfit(np.log(xs), np.log([line[m] for m in xs]), 1)[0]).claim(
 # %% [markdown]
 r"""
 Kernels that read a row once but accumulate in float32 move the cliff from 16 to 4096 standard deviations.
-They do not remove it, and neither do two passes. The error $\delta$ of the mean that two passes subtract is at most half the distance between two numbers of the format. Once the mean is
+They do not remove it, and neither do two passes. The error $\delta$ of the mean that two passes subtract is at most half the distance between two neighbouring numbers of the format. Once the mean is
 at least $2^p$ standard deviations (256 in bfloat16), half this distance is a standard deviation or more. A mean close to a representable number
 causes almost no error. A mean half-way between two such numbers causes the largest error: if such a mean is large enough, rounding has moved nearly every value of the token to one of these two numbers, each at the distance $\delta$ from the mean.
 Then the variance of the rounded token, $\sigma^2$ in the table, is itself about $\delta^2$, and the computed variance is about twice $\sigma^2$.
@@ -864,7 +864,7 @@ plots.table(rows, digits=2)
 # %% [markdown]
 r"""
 At such means, the format can hardly represent the token itself. RMSNorm's mean square has no cliff of this kind at any mean: it
-subtracts nothing. Its limit is the range of the format, which in bfloat16 and float32 is far away. In float16, squares
+subtracts nothing. Its limit is the range of the format, which is very large in bfloat16 and float32. In float16, squares
 overflow from 256 on, and a norm that computes them in float16 returns 0. A two-pass variance squares only deviations from the mean. Here the mean is 300, and the standard deviation is 1:
 """
 
@@ -883,7 +883,7 @@ plots.table(
 r"""
 ### Training with a one-pass variance
 
-Now we train the small model of four blocks with the offset of 10. Its LayerNorms compute in float32, in bfloat16 with two passes, or in bfloat16 with one pass; nothing else is rounded. The offset is below the cliff at 16, but the squared mean is near 100, where bfloat16's numbers are already ½ apart. For a variance
+Now we train the small model of four blocks with the offset of 10. Its LayerNorms compute in float32, in bfloat16 with two passes, or in bfloat16 with one pass. Nothing else is rounded. The offset is below the cliff at 16, but the squared mean is near 100, where bfloat16's numbers are already ½ apart. For a variance
 of 1, the computed value may be ½ or 2, and for the embeddings of a few characters it is 0 or less, which counts as 0. For such a character, the norm divides by $\sqrt\epsilon$, and with $\epsilon = 10^{-5}$ its output becomes
 about 316 times too large.
 
@@ -910,8 +910,8 @@ below = lab.run(Experiment(bench, {"arm": ordinary, "seed": five}))
 plots.loss_curves(
     {arm: part.values(lambda record: record.losses) for arm, part in above.by("arm").items()},
     reference={"letter frequencies": ladder.FREQUENCIES, **ladder.references(rung)},
-    caption="Training loss with the offset of 10. The runs in float32 and in two-pass bfloat16 coincide. With one pass, most runs reach a loss only a little lower than "
-    "that of letter frequencies, which a model reaches if it knows only how often each character occurs. One of these runs improves late.",
+    caption="Training loss with the offset of 10. The runs in float32 and in two-pass bfloat16 nearly coincide. With one pass, most runs reach a loss only a little lower than "
+    "that of letter frequencies, the loss of a model that knows only how often each character occurs. One of these runs improves late.",
     provenance=lab.provenance(above),
 ).named("over-the-cliff")
 
@@ -949,8 +949,8 @@ Does the one-pass formula also fail on ordinary tokens, without the offset?
 
 # %% [markdown]
 r"""
-It does not, and the first half of the chapter explains why: the means of ordinary tokens are small, far below the cliff. Keeping norms in float32 is a safe rule, but it protects against
-one formula, on one kind of token. If a norm accumulates in float32 and subtracts the mean before it squares,
+It does not, and the first half of the chapter explains why: the means of ordinary tokens are small, far below the cliff. Keeping norms in float32 is a safe rule, but our bfloat16 runs needed it
+only for one formula, on one kind of token. If a norm accumulates in float32 and subtracts the mean before it squares,
 its input and output may both be in bfloat16, as in fused kernels. Appendix D covers [other formats](D_numbers.ipynb#the-sum-of-squares-by-width).
 
 ### Small print: ε and the last rounding
@@ -1023,7 +1023,7 @@ ulp = 2.0 ** (unrounded.abs().log2().floor() - 7)  # how far apart bfloat16's nu
 exact(((twice - unrounded).abs() / ulp).max()).claim(
     "03-cast-first-rounds-twice",
     "in [1, 1.5]",
-    "A norm that rounds before it multiplies by the gain rounds twice.",
+    "If a norm rounds before it multiplies by the gain, its error can exceed one unit in the last place.",
     found="Rounding before the gain, as in Llama, changes {share:.0%} of RMSNorm's outputs. The largest error is {mean:.2f} units in the last place. "
     "If the output is rounded once, the largest error is {once:.2f}.",
     source="transformers, pull request 29402 (Gemma against Llama)",
@@ -1127,8 +1127,8 @@ r"""
 ## Exercises
 
 **2 (by hand, 10 minutes).** Data have mean 20 and variance 1, so their mean square is 401 and the square of their mean is 400. Suppose
-both are computed exactly and then rounded. How far apart are bfloat16's numbers (8 significant bits) there, and what does the
-one-pass variance give in bfloat16, and in float16 (11 bits)? A tie goes to the even neighbour.
+both are computed exactly and then rounded. How far apart are bfloat16's numbers (8 significant bits) there, and what is the
+computed one-pass variance in bfloat16, and in float16 (11 bits)? A tie goes to the even neighbour.
 """
 
 # %% tags=["exercise"]
@@ -1203,7 +1203,7 @@ assert check_variance(solved_variance).ok
 # %% [markdown]
 r"""
 **4 (proof, 20 minutes).** Show that RMSNorm's statistic is safe at every mean. Let each square $x_i^2$ be computed with
-relative error at most $u$ (the result is $x_i^2(1 + \delta_i)$ with $|\delta_i| \le u$), and let their exact sum
+relative error at most $u$ (the result is $x_i^2(1 + \delta_i)$ with $|\delta_i| \le u$), and let the exact sum of these results
 be rounded, which multiplies it by $1 + \delta$ with $|\delta| \le u$. Prove that the relative error of the mean square is at
 most $2u + u^2$, whatever the $x_i$. Then show that the one-pass variance has no such bound that is
 independent of the data.
@@ -1233,7 +1233,7 @@ occur, because the mean square may fall anywhere between two numbers of the form
   Training did not miss it, either: the means of ordinary tokens are small, and at size S, the only one at which we trained both, the two losses are equal within our margin. (If runs with the same seed are compared in pairs, RMSNorm's loss is a little higher on average, as the opened card shows.)
   <!-- 03-pre-layer-becomes-pre-rms 03-token-mean-is-small-rms 03-rms-equals-layer-on-text -->
 - **When the subtraction is missed.** At size S, the only one that we tried, RMSNorm needs a larger learning rate if an offset makes tokens consist mostly of their mean, and its loss is still higher.
-  Its first blocks remove most of the mean at a low learning rate, and hardly any of it at a high one. The rest of the stream outgrows the mean, but not because of the offset. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
+  The first blocks remove most of the mean at a low learning rate, and hardly any of it at a high one. The rest of the stream outgrows the mean, but not because of the offset. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
 - **How the number format matters.** With $p$ significant bits, the one-pass variance, $\frac1d\sum x_i^2 - \mu^2$, has no correct digits left at a mean of $2^{p/2}$ standard
   deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$, and RMSNorm's mean square has no such cliff: only the range of the format limits it.
   The means of ordinary tokens are too small to reach either cliff.

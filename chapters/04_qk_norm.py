@@ -10,7 +10,7 @@
 r"""
 # QK-Norm
 
-**Question.** A vision transformer of eight billion parameters trains well for thousands of steps. Then, in attention, each token looks at only one other token,
+**Question.** A vision transformer of eight billion parameters trains well for thousands of steps. Then, in attention, each token attends to only one token,
 and training diverges ([Dehghani et al., 2023](https://arxiv.org/abs/2302.05442)). Norms on queries and keys are the cure.
 But the model is Pre-Norm: the input of attention *is* normalized. Why must queries and keys be normalized as well, and at what cost?
 
@@ -157,18 +157,18 @@ slope = 1 - logits.softmax(-1).square().sum(-1)
 exact((slope / (2 * 63 * torch.exp(top[:, 1] - top[:, 0]))).max(), tolerance=0.5).claim(
     "04-slope-dies-with-the-gap",
     "<= 1",
-    "The slope of a softmax row, the trace of its Jacobian, falls exponentially with the gap between its two largest logits.",
+    "The slope of a softmax row, the trace of its Jacobian, falls at least exponentially with the gap between its two largest logits.",
     found="Over 10,000 softmax rows of T = 64 logits, the slope is at most {mean:.2f} times its bound, 2 (T − 1) exp(−gap).",
     source="algebra; 'vanishing gradients through softmax' in many texts",
 )
 
 # %% [markdown]
 r"""
-Saturation cannot make attention's output explode: the output is still an average of values.
+Saturation alone cannot make attention's output explode: the output is still an average of values.
 
 ## Four bounds
 
-By the Cauchy–Schwarz inequality, $|q\cdot k| \le \|q\|\,\|k\|$. A norm fixes the lengths, and so bounds the logit by a number $b$:
+By the Cauchy–Schwarz inequality, $|q\cdot k| \le \|q\|\,\|k\|$. A norm fixes the lengths, and so bounds the logit's absolute value by a number $b$:
 
 | norm on q and k, without gains | length | bound $b$ of the logit | logit of our pair |
 | --- | --- | --- | --- |
@@ -226,7 +226,7 @@ def reach(norm):
 exact(reach(l2_norm), tolerance=1e-6).claim(
     "04-unit-vectors-forbid-sharp-attention",
     "< 0.001",
-    "If queries and keys are unit vectors, attention can hardly choose among many keys.",
+    "If queries and keys are unit vectors and logits are divided by √d_k, attention can hardly choose among many keys.",
     found="If queries and keys of width 64 are unit vectors, and logits are divided by √d_k, none of 2,048 keys can get a weight above {mean:.5f}. "
     "Equal weights would be {even:.5f}.",
     source="Transformer Anatomy, part 7, says that QK-Norm eliminates saturation",
@@ -238,7 +238,7 @@ exact(reach(l2_norm), tolerance=1e-6).claim(
 exact(reach(rms_norm), tolerance=1e-6).claim(
     "04-rms-allows-sharp-attention",
     "> 0.99",
-    "If RMSNorm without gains normalizes queries and keys, attention can still choose a single key.",
+    "If RMSNorm without gains normalizes queries and keys of width 64, attention can choose a single key.",
     found="With RMSNorm without gains on queries and keys of width 64, one of 2,048 keys can get a weight of {mean:.4f}.",
     source="algebra: the bound is √d_k = 8",
 )
@@ -250,7 +250,7 @@ saturation, and with it a sharp choice among many keys. Even with the slider's g
 
 ### Temperature
 
-A cosine lies between −1 and 1. A softmax can choose only if the cosine is multiplied by a large enough number. (One over this number is called the *temperature* of the softmax.) Three methods differ in that multiplier:
+A cosine lies between −1 and 1. A softmax can choose one of many keys only if the cosine is multiplied by a large enough number. (One over this number is called the *temperature* of the softmax.) The following three methods use different multipliers:
 
 | method | the multiplier | at the start |
 | --- | --- | --- |
@@ -258,7 +258,7 @@ A cosine lies between −1 and 1. A softmax can choose only if the cosine is mul
 | Swin V2 ([Liu et al., 2022](https://arxiv.org/abs/2111.09883)) | one learned number per head | 10, later at most 100 |
 | RMSNorm, LayerNorm | $\sqrt{d_k}$, times the two gains | $\sqrt{d_k}$: 8 for $d_k=64$ |
 
-Our pair has the cosine $2/3$, and RMSNorm makes the logit $2\cdot\tfrac23=\tfrac43$. If every gain of $q$ and of $k$ is 3, the logit becomes
+Our pair has the cosine $2/3$, and with RMSNorm the logit is $2\cdot\tfrac23=\tfrac43$. If every gain of $q$ and of $k$ is 3, the logit becomes
 $3\cdot3$ times as large, that is 12. In general, the bound is $\sqrt{d_k}$ times the largest gain of $q$ times the largest gain of $k$. So training raises the bound only through these gains, and
 a gain moves by about $\eta$ per step.
 
@@ -514,7 +514,7 @@ plots.loss_curves(
 
 # %% [markdown]
 r"""
-What do such losses mean for the text that a model writes? Three models, each named with its learning rate, continue the same beginning of a sentence.
+What do such losses mean for the text that a model writes? Three models, each labelled with its learning rate, continue the same beginning of a sentence.
 """
 
 # %%
@@ -549,7 +549,7 @@ stressed.count(lambda record: record.diverged_at is not None).claim(
 
 # %% [markdown]
 r"""
-The vision transformer of the first paragraph, a hundred thousand times the size of our models, did diverge. Our Pre-Norm runs did not (the card counts the figure's five and the tuning run), but their loss is high. Why? There are three possible causes.
+The vision transformer of the first paragraph, a hundred thousand times the size of our models, did diverge. Our Pre-Norm runs did not (the card counts the five runs in the figure and one tuning run), but their loss is high. Why? We consider three possible causes.
 
 1. **The rest of the network.** A learning rate ten times too high might ruin the feed-forward layers or the stream.
 2. **A frozen softmax.** Once a row is one-hot, no gradient passes through it, so queries and keys may no longer change.
@@ -691,7 +691,7 @@ lab.train_live(Experiment(base, {"arm": arms, "seed": seeds}))
 r"""
 ### With tuned learning rates
 
-How much does QK-Norm help at learning rates that people would choose? We compare Pre-Norm, QK-Norm and a model
+How much does QK-Norm help at each model's best learning rate? We compare Pre-Norm, QK-Norm and a model
 without any norm. The cards also cover size M, of width 64, and training with weight decay.
 """
 
@@ -782,8 +782,8 @@ spheres = lab.run(Experiment(base, {**unit, "seed": seeds}))
 
 # %% [markdown]
 r"""
-With unit vectors, attention is hardly more than an average with equal weights. Henry et al. multiply the cosine by a learned number, so attention can be sharp again;
-we did not train such a model.
+With unit vectors, attention is hardly more than an average with equal weights. Henry et al. multiply the cosine by a learned number, so attention can be sharp again.
+We did not train such a model.
 
 ## Implementation details: order, axis, caps
 
@@ -1103,7 +1103,7 @@ r"""
 
 - **Why is Pre-Norm not enough?** It normalizes vectors, but a gain and two matrices then multiply them. Without weight decay, nothing bounds the product of gain and matrices, and the softmax puts it into an exponent. <!-- derived -->
 - **What follows from that?** At ten times the best learning rate, Pre-Norm's largest logit is far more than ten times as large, attention becomes one-hot, and the
-  logits go on growing even then. None of these runs diverged, but their loss ends higher than that of trigram counts. These runs do not show why the vision transformer diverged. <!-- 04-logits-outgrow-the-rate 04-entropy-collapses 04-failure-is-a-plateau 04-saturated-logits-keep-growing -->
+  logits go on growing even then. None of these runs diverged, but their final loss is higher than that of trigram counts. These runs do not show why the vision transformer diverged. <!-- 04-logits-outgrow-the-rate 04-entropy-collapses 04-failure-is-a-plateau 04-saturated-logits-keep-growing -->
 - **What does the norm bound?** It bounds the lengths of queries and keys, and so the logits, up to the gains. Unit vectors without gains forbid a sharp
   choice among many keys. <!-- 04-rms-allows-sharp-attention 04-unit-vectors-forbid-sharp-attention -->
 - **What does the norm cost?** It costs few operations, and at sizes S and M it does not raise the loss: with both models tuned, QK-Norm's loss is a little lower than Pre-Norm's. With weight decay, the difference could not be distinguished from zero. At rate 0.1, where Pre-Norm fails, QK-Norm trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-ahead-with-decay 04-qk-norm-helps-at-a-high-rate -->

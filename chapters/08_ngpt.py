@@ -215,7 +215,7 @@ off = max(abs(a - b) for a, b in zip(attained, floor.values(), strict=True))
 exact(off, tolerance=1e-12).claim(
     "08-scale-bounds-certainty",
     "< 1e-12",
-    "With a logit scale of 1, nGPT's loss cannot fall below a certain bound, however well its cosines are chosen.",
+    "With a logit scale of 1 and V characters, nGPT's loss cannot fall below log(1 + (V − 1)·e⁻²), whatever its cosines.",
     found="With a logit scale of 1 and 96 different characters, no loss is lower than {one:.2f} nats. Losses computed from ideal cosines differ from the bound that we derive by at most {mean:.0e}.",
     source="this chapter; Loshchilov et al. 2025, arXiv 2410.01131, section 2.1",
     beside={"one": floor[1.0]},
@@ -771,7 +771,7 @@ lead_of_qk = end - on_the_ladder("qk").measure("test.loss")
 harm["no outer norm"].claim(
     "08-loss-hides-the-outer-norm",
     f"in [-0.01, 0.01] of {lead_of_qk.mean}",
-    "The final test loss is nearly the same if an nGPT never brings its stream back to the sphere.",
+    "An nGPT that never brings its stream back to the sphere has nearly the same final test loss as the correct nGPT.",
     found="The test loss of the correct nGPT is {apart:.4f} nats {side} that of an nGPT whose stream is never brought back to the sphere.",
     source="this book",
 )
