@@ -17,7 +17,7 @@ Which change accounts for HybridNorm's improvement over Pre-Norm, and would Hybr
 <details><summary>In short (contains spoilers)</summary>
 
 - At our smallest model size, with large embeddings, HybridNorm is not distinguishable from Pre-Norm. The norms inside attention alone lower the loss, and the norm on the stream adds no improvement.
-- With small embeddings, at that size, the norm on the stream accounts for a part of the improvement, and apparently for all of it if the embeddings can grow.
+- With small embeddings, at that size, HybridNorm's loss is lower than Pre-Norm's. If the embeddings can grow, the norm on the stream accounts for the improvement. If a fixed multiplier keeps them small, we could not show that this norm adds to the norms inside attention.
 - Norms on queries, keys and values make attention invariant to the scale of its input. So some rows of the paper's table look different but can compute the same functions.
 - The improvement changes with the initialization, the embeddings and the learning rate. So a ranking of recipes depends on all three.
 
@@ -42,7 +42,7 @@ from labkit.attention import Attention, attention_norms, rotary_angles, rotate
 from labkit.context import Context
 from labkit.corpora import Text
 from labkit.corpora.ngrams import ngram_loss
-from labkit.experiments import Domain, Experiment, Lab, Run, combine, exact, ladder, published
+from labkit.experiments import Domain, Experiment, Lab, Run, exact, ladder, published
 from labkit.leaderboard.show_explorer import show_explorer
 from labkit.model import Block
 from labkit.norms import RMSNorm, rms_norm
@@ -507,7 +507,7 @@ ladder.improvement(climbed, "hybrid*" + small_in, "qkv-pre" + small_in).claim(
 
 # %% [markdown]
 r"""
-With large embeddings we see no benefit from the norm on the stream: at size S, QKV-Pre's loss is lower than HybridNorm\*'s, and at size M the interval contains zero. With small embeddings, in a preliminary evaluation, HybridNorm\*'s loss is lower.
+With large embeddings we see no benefit from the norm on the stream: at size S, QKV-Pre's loss is lower than HybridNorm\*'s, and at size M the interval contains zero. With our smallest embeddings we cannot distinguish the two recipes either. (A preliminary evaluation with five seeds had favoured HybridNorm\*.)
 
 **4. The first block.** The next table lists the improvement at each step, for the paper and, at size S, for our three sizes of embeddings:
 """
@@ -526,10 +526,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-For the first block (HybridNorm to HybridNorm\*) all three of our intervals contain zero. Appendix C has [other first blocks](C_zoo.ipynb#first-blocks).
+For the first block (HybridNorm to HybridNorm\*) two of our intervals contain zero, and the one for our smallest embeddings only just excludes it. Appendix C has [other first blocks](C_zoo.ipynb#first-blocks).
 
-With small embeddings the whole improvement, from Pre-Norm to HybridNorm\* (the last row), is about as large as the published one. But the three steps differ from the published ones. In the paper, adding the norm on the stream to QKV-Pre did not help, whereas with our smallest embeddings it seems to lower the loss. So we have not found the source of the paper's improvement. Our intervals for small embeddings are
-wide, so no single step is known precisely.
+With small embeddings the whole improvement, from Pre-Norm to HybridNorm\* (the last row), is about as large as the published one. With our smallest embeddings the largest step is also the published one, to the norms inside attention. Adding the norm on the stream to QKV-Pre does not detectably lower the loss, and it did not help in the paper either. With embeddings by the authors' rule the steps look different, but that column contains preliminary evaluations. Our intervals for small embeddings are wide, so no single step is known precisely.
 
 ### The size of the embeddings
 
@@ -551,7 +550,7 @@ plots.curves(
     xlabel="embeddings, as they enter the stream",
     ylabel="test loss (nats)",
     caption=f"Test loss at size {rung} against the RMS with which embeddings enter the stream, with tuned learning rates. "
-    "Embeddings of RMS 0.014 raise the losses of Pre-Norm and QKV-Pre the most, and those of HybridNorm and HybridNorm* less.",
+    "Embeddings of RMS 0.014 raise Pre-Norm's loss the most and HybridNorm*'s the least.",
     provenance=lab.provenance(climbed.where(arm=small, stage="final", rung=rung)),
 ).named("by-embedding")
 
@@ -572,42 +571,38 @@ ladder.improvement(climbed, "pre", "pre" + small_in).claim(
 )
 
 # %%
-four = ("pre", "hybrid", "pre" + small_in, "hybrid" + small_in)
-ends = {}  # five seeds of each arm, and five more, trained when the first five had been read
-for arm in four:
-    looked = climbed.where(arm=arm, rung=first, stage="first")
-    of_arm = ladder.build_base_run(first, arm)
-    of_arm = ladder.configure_run(of_arm, max(looked.by("lr")), 0, ("test",))
-    more = lab.run(Experiment(of_arm, {"seed": [5, 6, 7, 8, 9]}))
-    ends[arm] = (looked + more).measure("test.loss")
-
-# %%
 scatter = ladder.measure_scatter(climbed, first)
 
 
-def compare_costs(costs, over, arms):
-    """Compare two samples of the cost of small embeddings, all at one model size."""
-    left = [ladder.measure_tuning_left(climbed, first, arm, scatter.sd).size for arm in arms]
-    share = 4 / len(arms)  # 1: a cost is one difference of two losses; 1/2: the mean of two
-    spread = replace(scatter, sd=scatter.sd * math.sqrt(2 * share))
-    cost = compare_samples(costs, over, spread, tuned=share * math.hypot(*left))
-    pair = ladder.improvement(climbed, "hybrid" + small_in, "pre" + small_in)
+def average_cost(stage, arms, entry):
+    """Average the cost of small embeddings over recipes, for each seed."""
+    ran = climbed.where(rung=first, stage=stage).by("arm")
+    samples = {arm + of: ran[arm + of].measure("test.loss") for arm in arms for of in ("", entry)}
+    ends = {arm: dict(zip(of.seeds, of.values, strict=True)) for arm, of in samples.items()}
+    seeds = sorted(set.intersection(*map(set, ends.values())))
+    return [fmean(ends[arm + entry][seed] - ends[arm][seed] for arm in arms) for seed in seeds]
+
+
+def compare_costs(stage, with_norm, without, entry):
+    """Compare recipes with and without a norm on the stream in the cost of small embeddings."""
+    found = climbed if stage == "final" else climbed.where(stage="tuning")
+    arms = [arm + of for arm in (*with_norm, *without) for of in ("", entry)]
+    left = [ladder.measure_tuning_left(found, first, arm, scatter.sd).size for arm in arms]
+    n = len(with_norm)
+    spread = replace(scatter, sd=scatter.sd * math.sqrt(2 / n))  # of a mean of n differences
+    costs = [average_cost(stage, of, entry) for of in (with_norm, without)]
+    cost = compare_samples(*costs, spread, tuned=math.hypot(*left) / n)
+    pair = ladder.improvement(climbed, with_norm[0] + entry, without[0] + entry)
     return replace(pair, rungs={first: cost})
 
 
-costs = {arm: (ends[arm + small_in] - ends[arm]).values for arm in ("pre", "hybrid")}
-later = compare_costs(costs["hybrid"][5:], costs["pre"][5:], four)[first]
-compare_costs(costs["hybrid"], costs["pre"], four).claim(
+# %%
+compare_costs("final", ["hybrid"], ["pre"], small_in).claim(
     "06-small-embeddings-make-the-lead",
     "> 0",
     "HybridNorm's improvement in test loss over Pre-Norm is larger if the embeddings are small.",
-    found="At size {rung}, HybridNorm's improvement in test loss over Pre-Norm is {mean:.4f} nats larger with embeddings of RMS 0.014 than with RMS 1 ({n} seeds). With only the five seeds that we trained after seeing the first five, it is {later:.4f} nats larger [{later_low:.4f}, {later_high:.4f}].",
+    found="At size {rung}, HybridNorm's improvement in test loss over Pre-Norm is {mean:.4f} nats larger with embeddings of RMS 0.014 than with RMS 1 ({n} seeds).",
     source="derived above; this book's grid of runs, size S",
-    beside={
-        "later": later,
-        "later_low": later.compute_interval()[0],
-        "later_high": later.compute_interval()[1],
-    },
 )
 
 
@@ -619,26 +614,9 @@ How much more do small embeddings raise the loss without a norm on the stream th
 
 
 # %%
-def average_cost(arms, entry):
-    """Average the cost of small embeddings over recipes, for each seed of a first look."""
-    looked = climbed.where(rung=first, stage="first").by("arm")
-    ends = {arm: runs.measure("test.loss") for arm, runs in looked.items()}
-    costs = [ends[arm + entry] - ends[arm] for arm in arms]
-    return combine(lambda *of_seed: fmean(of_seed), *costs).values
-
-
-less = {
-    name: compare_costs(
-        average_cost(["hybrid", "hybrid*"], entry),
-        average_cost(["pre", "qkv-pre"], entry),
-        [arm + of for arm in recipes.values() for of in ("", entry)],
-    )
-    for name, entry in entries.items()
-    if entry
-}
-# %%
-by_rule = less["by the authors' rule"][first]
-less["RMS 0.014"].claim(
+both = ["hybrid", "hybrid*"], ["pre", "qkv-pre"]
+by_rule = compare_costs("first", *both, entries["by the authors' rule"])[first]
+compare_costs("final", *both, small_in).claim(
     "06-a-norm-on-the-stream-saves-small-tokens",
     "> 0",
     "Embeddings that a fixed multiplier keeps small raise the test loss of recipes without a norm on the stream more than that of recipes with one.",
@@ -654,13 +632,13 @@ less["RMS 0.014"].claim(
 
 # %% [markdown]
 r"""
-So the norm on the stream *repairs* at least a part of the damage that small embeddings do, but gives small embeddings no advantage: with a fixed multiplier, no recipe's loss is detectably lower than at RMS 1. If embeddings enter at RMS 1, multiplied by $\sqrt d$ or normalized, there is less to repair.
+So small embeddings raise the loss less in recipes with a norm on the stream. But they bring no advantage there either: with a fixed multiplier, no recipe's loss is detectably lower than at RMS 1. If embeddings enter at RMS 1, multiplied by $\sqrt d$ or normalized, there is less to repair.
 
 The slider's figure does not predict everything: HybridNorm\* preserves less of a small embedding than HybridNorm does, and yet we did not find its loss to be higher.
 
 ### Small embeddings that can grow
 
-Does this repair explain the improvement at 550 million parameters? Table 4 speaks against it: under the code's rule its models have small embeddings, and yet the norm on the stream brought no improvement on top of norms inside attention.
+Does this difference explain the improvement at 550 million parameters? Table 4 speaks against it: under the code's rule its models have small embeddings, and yet the norm on the stream brought no improvement on top of norms inside attention.
 
 But embeddings in the authors' code are drawn small and can grow, whereas ours have a fixed multiplier. So we also trained the four recipes with small embeddings that can grow. Their weights are drawn $0.014$ times as large as those of our embeddings of RMS 1, and the only multiplier is $\sqrt d$. At step 0 these networks and those with the fixed multiplier compute the same outputs.
 """
@@ -726,9 +704,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-The embeddings do grow: after training they enter with an RMS near 1 or above. HybridNorm's loss is still lower than Pre-Norm's, so its improvement does not seem to need the fixed multiplier.
+The embeddings do grow: after training they enter with an RMS near 1 or above. HybridNorm's loss is still lower than Pre-Norm's, so its improvement does not need the fixed multiplier.
 
-But if the embeddings can grow, the individual steps agree with the published ones even less: judging by the means, the norm on the stream accounts for the whole improvement. (With embeddings initialized at 0.02, [chapter 10](10_choosing_a_norm.ipynb#small-embeddings-that-can-grow) finds nearly the same with full evaluations.) So the fixed multiplier does not explain why our table and the paper's disagree.
+But if the embeddings can grow, the individual steps do not agree with the published ones: the norm on the stream accounts for the whole improvement, and the norms inside attention for nothing that we detect. (With embeddings initialized at 0.02, [chapter 10](10_choosing_a_norm.ipynb#small-embeddings-that-can-grow) finds nearly the same.) So our steps resemble those of Table 4 only with the fixed multiplier, which the authors' code does not have.
 [How we know](06_hybridnorm.ipynb#how-we-know) lists other differences, and our factor $\sqrt d$ is one more: with it, a step of Adam moves the embeddings $\sqrt d$ times as far. We tested none of these differences with embeddings that grow.
 
 In our runs, small embeddings raise Pre-Norm's loss only with the fixed multiplier: if the embeddings can grow, Pre-Norm's mean loss is no higher than with RMS 1.
@@ -1161,9 +1139,9 @@ r"""
 - **Which change accounts for the improvement?** In the published table, the norms inside attention account for $\ln(20.30/19.96) = 0.017$ of $\ln(20.30/19.85) = 0.022$ nats
   ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)), unless that step changed the initialization, too. The next two steps (to HybridNorm and HybridNorm\*) are about as small as the difference between two rows that can compute the same functions. <!-- derived -->
 - With large embeddings, in our small models, the norms inside attention lower the loss: QKV-Pre reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to that. HybridNorm's loss is lower than Pre-Norm's at size M, and at size S the interval contains zero. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
-- With embeddings that a fixed multiplier keeps small, the norm on the stream accounts for a part of the improvement: it undoes a part of the increase in loss that such embeddings cause. We tested such embeddings only at size S. The runs do not settle how much each step contributes. With larger embeddings there is less to undo.
-  <!-- 06-small-embeddings-cost-pre-norm 06-a-norm-on-the-stream-saves-small-tokens -->
-- Embeddings that are drawn small and can grow do grow. With them, HybridNorm's loss at size S is still lower than Pre-Norm's. It is also lower than HybridNorm's own loss with large embeddings, so the way in which embeddings enter the stream is a part of the recipe. We tried one RMS.
+- Embeddings that a fixed multiplier keeps small raise the loss less in recipes with a norm on the stream than in recipes without one. But we could not show that HybridNorm\*'s loss is then lower than QKV-Pre's. We tested such embeddings only at size S.
+  <!-- 06-small-embeddings-cost-pre-norm 06-a-norm-on-the-stream-saves-small-tokens 06-star-ahead-of-qkv-pre-when-small -->
+- Embeddings that are drawn small and can grow do grow. With them, at size S, HybridNorm's loss is still lower than Pre-Norm's, and HybridNorm\*'s is lower than QKV-Pre's. HybridNorm's is also lower than HybridNorm's own loss with large embeddings, so the way in which embeddings enter the stream is a part of the recipe. We tried one RMS.
   <!-- 06-hybrid-ahead-where-tokens-grow 06-star-ahead-where-tokens-grow 06-hybrid-gains-where-tokens-grow -->
 - **Why?** We think that a norm on the stream enlarges a small token before later outputs drown it. But HybridNorm\* keeps less of the token than HybridNorm does, and we did not find its loss to be higher, so this may not be the whole reason. <!-- derived -->
 - **Would HybridNorm be better in another setting?** Not from every initialization. At size S, the only size that we tried, its loss from Xavier's weights is higher than Pre-Norm's. In the paper's Table 3 the sign of the improvement changes with the initialization. <!-- 06-hybrid-behind-from-xavier 06-depth-scaled-lead -->

@@ -336,7 +336,7 @@ plots.table([describe_row(arm, *row) for arm, row in AGAINST.items() if arm in r
 r"""
 For each row, ask three questions: Is the baseline's value bad? Is the recipe's value better? Is its loss lower? If an interval contains 0, a gain is neither shown nor excluded. If two recipes have different learning rates, a measure other than the loss may differ for that reason alone.
 
-We compare most measures other than losses between runs with the same seeds, a choice that we made after seeing the unpaired comparison (an opened card shows both). The same measure of the same baseline therefore has several values on this page, one for each set of seeds. A card that says *preregistered runs incomplete* shows a preliminary evaluation and has no verdict yet: its forecast is about a full evaluation with more seeds.
+We compare most measures other than losses between runs with the same seeds, a choice that we made after seeing the unpaired comparison (an opened card shows both). The same measure of the same baseline therefore has several values on this page, one for each set of seeds.
 
 ### Gradients, first block over last
 
