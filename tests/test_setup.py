@@ -195,7 +195,7 @@ def test_a_clone_that_may_not_be_written_gets_one_sentence(tmp_path: Path, monke
     (tmp_path / "chapters").mkdir()
     monkeypatch.setattr(lab, "write_settings", refuse)
     monkeypatch.setattr(sys, "argv", ["lab", "--root", str(tmp_path)])
-    with pytest.raises(SystemExit, match=r"may not be \(Permission denied\); work in"):
+    with pytest.raises(SystemExit, match=r"\.venv is not \(Permission denied\); work in"):
         lab.main()
     (tmp_path / "pyproject.toml").touch()
     monkeypatch.setattr(setup, "set_up", refuse)

@@ -127,7 +127,8 @@
     const largest = Math.max(0, ...wanted.map(Math.abs).filter(Number.isFinite)) || 1;
     const wrong = actual.filter((value, i) => !(value === wanted[i] || Math.abs(value - wanted[i]) <= rtol * largest));
     if (!wrong.length) return "";
-    return wanted.length === 1 ? WRONG : `${wrong.length} of ${wanted.length} not right`;
+    const are = wrong.length === 1 ? "is" : "are";
+    return wanted.length === 1 ? WRONG : `${wrong.length} of ${wanted.length} ${are} wrong`;
   }
 
   const normalizeText = (text) => text.replace(/\s+/g, " ").replace(/^[ .]+|[ .]+$/g, "").toLowerCase();

@@ -76,7 +76,8 @@ def find_fault(yours: Any, truth: Any, rtol: float) -> str:
     wrong = sum(not _is_close(a, w, allowed) for a, w in zip(actual, wanted, strict=True))
     if not wrong:
         return ""
-    return "not right yet" if len(wanted) == 1 else f"{wrong} of {len(wanted)} are wrong"
+    are = "is" if wrong == 1 else "are"
+    return "not right yet" if len(wanted) == 1 else f"{wrong} of {len(wanted)} {are} wrong"
 
 
 def _is_several(truth: Any) -> bool:
