@@ -570,10 +570,8 @@ ladder.improvement(climbed, "pre", "pre" + small_in).claim(
     published="the authors' embeddings enter at RMS 0.014 (their code, width 2,048)",
 )
 
+
 # %%
-scatter = ladder.measure_scatter(climbed, first)
-
-
 def average_cost(stage, arms, entry):
     """Average the cost of small embeddings over recipes, for each seed."""
     ran = climbed.where(rung=first, stage=stage).by("arm")
@@ -587,11 +585,10 @@ def compare_costs(stage, with_norm, without, entry):
     """Compare recipes with and without a norm on the stream in the cost of small embeddings."""
     found = climbed if stage == "final" else climbed.where(stage="tuning")
     arms = [arm + of for arm in (*with_norm, *without) for of in ("", entry)]
-    left = [ladder.measure_tuning_left(found, first, arm, scatter.sd).size for arm in arms]
-    n = len(with_norm)
-    spread = replace(scatter, sd=scatter.sd * math.sqrt(2 / n))  # of a mean of n differences
+    sd = ladder.measure_scatter(climbed, first).sd
+    left = [ladder.measure_tuning_left(found, first, arm, sd).size for arm in arms]
     costs = [average_cost(stage, of, entry) for of in (with_norm, without)]
-    cost = compare_samples(*costs, spread, tuned=math.hypot(*left) / n)
+    cost = compare_samples(*costs, tuned=math.hypot(*left) / len(with_norm))
     pair = ladder.improvement(climbed, with_norm[0] + entry, without[0] + entry)
     return replace(pair, rungs={first: cost})
 
