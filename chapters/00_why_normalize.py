@@ -713,7 +713,8 @@ price.tuned(lack_rates("small branches", "norms and skips")).claim(
     "00-small-branches-need-no-norm",
     "< 0.1",
     "The test loss of a deep residual network with small branches and no norms is less than 0.1 nats higher than that of one with norms.",
-    found=f"With {high} layers, the test loss of a residual network with small branches and no norms is {{mean:.3f}} nats higher than that of a residual network with norms.",
+    found=f"With {high} layers, the test loss of a residual network with small branches and no norms is {{small:.3f}}, {{mean:.3f}} nats higher than that of a residual network with norms, {{normed:.3f}}.",
+    beside={"small": read("small branches", "loss"), "normed": read("norms and skips", "loss")},
     source="this book; for Fixup, a more careful rule than ours, Zhang et al. 2019, arXiv 1901.09321",
     published="residual networks train as well without normalization",
 )

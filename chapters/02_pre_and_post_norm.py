@@ -606,14 +606,14 @@ final vectors move.
 compare_at_zero("step-response.adam").claim(
     "02-first-steps-go-equally-far",
     "< 1.5",
-    "Adam's first step moves Post-Norm's output less than one and a half times as far as it moves Pre-Norm's.",
-    found="Adam's first step moves Post-Norm's output {mean:.2f} times as far as it moves Pre-Norm's.",
+    "With six blocks and half of Xavier's gain, Adam's first step moves Post-Norm's output less than one and a half times as far as Pre-Norm's.",
+    found="With six blocks and half of Xavier's gain, Adam's first step moves Post-Norm's output {mean:.2f} times as far as Pre-Norm's.",
     source="against Liu et al. 2020, arXiv 2004.08249, section 4, as the cause here",
 )
 
 # %% [markdown]
 r"""
-**Cleared, for the first step.** We tested suspects 1, 3 and 4 only at step 0, where writes are still small.
+**Cleared, for the first step from these weights.** With Xavier's full gain, Post-Norm's output moves further, as Liu et al. argue ([chapter 05](05_deepnorm.ipynb#the-bounded-update)). We tested suspects 1, 3 and 4 only at step 0, where writes are still small.
 
 ### The same measurements at step 20
 
@@ -998,7 +998,7 @@ post_over_pre.claim(
 
 # %% [markdown]
 r"""
-**What came out.** So far, the difference between the losses is within the margin of 0.02 nats. The result is preliminary, because some planned runs do not exist yet. In the smaller models Post-Norm's loss is a little higher.
+**What came out.** At both sizes, the difference between the losses is within the margin of 0.02 nats. In the smaller models Post-Norm's loss is a little higher.
 
 **Limits.** The reports that Post-Norm is better concern translation and deeper stacks. A tie here does not refute them. In our models Pre-Norm's advantage is at learning rates above the best one, as the figure of five rates shows.
 
@@ -1476,11 +1476,11 @@ Adam divides by the size of the gradient. What can clipping change, then?
   <!-- 02-a-given-constant-keeps-tokens-apart 02-a-given-constant-prevents-the-plateau -->
 - **Merged tokens are not the whole explanation.** Among short runs at the high learning rate that were given the frequencies, those whose norms have divided by more up to step 20 tend to reach a higher loss, although the tokens are still distinct then. In longer runs we did not see this at step 20, and we did not change the division alone.
   <!-- 02-the-path-foretells-the-end -->
-- **Step 0 shows no difference** with 6 blocks: neither vanishing gradients nor a large last gradient nor a first step that is too long distinguishes the two placements. And Pre-Norm's gradient has no lower bound.
+- **Step 0 shows no difference** here: neither vanishing gradients nor a large last gradient nor a first step that is too long distinguishes the two placements. And Pre-Norm's gradient has no lower bound.
   <!-- 02-step-zero-shows-nothing 02-last-gradients-begin-alike 02-first-steps-go-equally-far 02-pre-gradient-has-no-floor -->
 - With warm-up, tokens also become more alike, but they separate again. At a low learning rate Post-Norm needs no warm-up here, and at one that is too high, warm-up is not enough.
   <!-- 02-post-needs-warm-up 02-warm-up-is-not-always-enough -->
-- **What is the place worth?** With each learning rate tuned, a preliminary evaluation finds the losses within 0.02 nats of each other with 6 blocks. At the one width and on the one text that we tried, Post-Norm's loss is higher with 12 blocks (a weak verdict) and with 24. Pre-Norm tolerates learning rates above its best one. Post-Norm relies more on its late blocks, and less on its early ones.
+- **What is the place worth?** With each learning rate tuned, the losses are within 0.02 nats of each other with 6 blocks. At the one width and on the one text that we tried, Post-Norm's loss is higher with 12 blocks (a weak verdict) and with 24. Pre-Norm tolerates learning rates above its best one. Post-Norm relies more on its late blocks, and less on its early ones.
   <!-- 02-each-at-its-own-rate-they-tie 02-post-behind-at-twelve-blocks 02-late-pre-blocks-are-cheaper-to-remove 02-warm-up-is-not-always-enough -->
 - A block with its norm in the wrong place often trains. Compare it with the equation, and triple the last block's output.
   <!-- 02-a-normed-skip-is-post-norm 02-tripling-finds-a-missing-final-norm -->

@@ -427,7 +427,7 @@ shares["rms"].claim(
 # %% [markdown]
 r"""
 So **there is hardly anything to subtract**, as [Gupta et al. (2024)](https://arxiv.org/abs/2409.12951) found in large
-models. With RMSNorm, the share is about that of chance, $1/32$ at this width. With LayerNorm, the share is even
+models. (The card is weak, but the longer runs below agree with it.) With RMSNorm, the share is about that of chance, $1/32$ at this width. With LayerNorm, the share is even
 smaller. That fits LayerNorm's backward pass, which subtracts the gradient's mean: the matrices that write to the stream get no gradient along $\mathbf 1$.
 
 ### When the mean is large
@@ -619,8 +619,8 @@ combine(max, *(rest_at[rate] / stream_at[rate] for rate in between)).claim(
     found="With an offset of 10, the stream minus its mean is {first:.2f} times as large as without the offset at learning rate {lower_rate:g}, and {last:.2f} times as large at learning rate {higher_rate:g}. The criterion applies to each seed's largest ratio over all three learning rates, which is {mean:.2f} on average.",
     source="this book, a prediction",
     beside={
-        "first": rest_at[between[0]].mean / stream_at[between[0]].mean,
-        "last": rest_at[its_rate].mean / stream_at[its_rate].mean,
+        "first": rest_at[between[0]] / stream_at[between[0]],
+        "last": rest_at[its_rate] / stream_at[its_rate],
         "lower_rate": between[0],
         "higher_rate": its_rate,
         "second value": "three learning rates; no other offset",
@@ -631,7 +631,7 @@ combine(max, *(rest_at[rate] / stream_at[rate] for rate in between)).claim(
 
 # %% [markdown]
 r"""
-**The rest of the stream does outgrow the mean, but not because of the offset.** Without the offset, it also grows, and at the same learning rate it becomes even larger. **How much of
+**The rest of the stream does outgrow the mean, but not because of the offset.** Without the offset, it also grows, and at the same learning rate it becomes even larger (at the lowest of the three rates, the evidence is weak). **How much of
 the mean the blocks subtract depends on the learning rate.** Real embeddings have no such offset, but the experiment shows the failure from which LayerNorm's subtraction
 protects a model.
 

@@ -752,7 +752,7 @@ leads.claim(
 
 # %% [markdown]
 r"""
-With tuned learning rates, the two models' losses are close: QK-Norm's improvement is small compared with that of attention itself (in parentheses on the first card).
+With tuned learning rates, the two models' losses are close: QK-Norm's improvement is small compared with that of attention itself (in parentheses on the first card). The second card is no further evidence: it reads the first card's runs of size S (both claims were preregistered).
 With weight decay, the improvement cannot be distinguished from zero (third card), although QK-Norm's loss is lower with most seeds: all seeds use the same two tuned learning rates, and the interval includes the uncertainty of this tuning.
 
 The right half of the last figure shows the benefit of the norm: high learning rates become usable, though the loss there is higher than at the best rate. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure how much the loss depends on the learning rate (*learning-rate sensitivity*),

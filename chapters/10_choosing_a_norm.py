@@ -957,7 +957,7 @@ plots.table(
 r"""
 A recipe's best seed is better than its mean by more than neighbours on the board typically differ. By chance alone, the best of eleven equals is better than their mean by about as much as neighbours differ.
 
-**The baseline lacks an ingredient.** nGPT has norms on queries and keys, and the GPT that it was compared with had none. If the baseline gets these norms, its advantage over nGPT at our sizes is, in a preliminary evaluation, even larger (chapter 08).
+**The baseline lacks an ingredient.** nGPT has norms on queries and keys, and the GPT that it was compared with had none. If the baseline gets these norms, its advantage over nGPT at our sizes is even larger (chapter 08).
 
 **The comparison stops too early.** An earlier edition of this chapter ranked recipes after eighty steps, before any model had learned which letter tends to follow
 two given letters. In runs forty times as long, several verdicts were reversed. Such short runs compare how fast recipes *start*.

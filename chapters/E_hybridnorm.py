@@ -22,7 +22,7 @@ find for each table and figure at our size?
 | HybridNorm and HybridNorm\* against Pre-Norm, Post-Norm, Mix-LN | at size S neither is distinguishable from Pre-Norm, and at M both have a lower loss; HybridNorm has a lower loss than Post-Norm at both sizes, and at S it is not distinguishable from Mix-LN | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
 | Tables 1 and 2, benchmarks | out of range; whether an improvement exceeds two standard errors of counting depends on the correlation of the two models' answers | [Tables 1 and 2](E_hybridnorm.ipynb#tables-1-and-2-averages-over-eight-benchmarks) |
 | Figures 1, 7 and 8, loss throughout training | at size S HybridNorm and HybridNorm\* have a higher training loss than Pre-Norm for most of the training; in its last tenth little of the difference is left | [Figures 1, 7 and 8](E_hybridnorm.ipynb#figures-1-7-and-8-loss-throughout-training) |
-| Table 2 and Figure 3, experts | a small mixture at size S: the runs are incomplete, and nothing is decided | [experts](E_hybridnorm.ipynb#a-mixture-of-experts) |
+| Table 2 and Figure 3, experts | in a small mixture at size S, we detect no improvement | [experts](E_hybridnorm.ipynb#a-mixture-of-experts) |
 | Table 3, initialization | in the paper, the sign of HybridNorm's improvement over Pre-Norm changes with the initialization; here, at size S with embeddings of RMS 1, no initialization gives a detectable improvement, and the Normal and Xavier initializations give HybridNorm a higher loss (in a preliminary evaluation, Depth-Scaled does, too, but only just); for other embeddings see [chapter 06](06_hybridnorm.ipynb#small-embeddings-that-can-grow) | [Table 3](E_hybridnorm.ipynb#table-3-first-weights) |
 | Table 4, sixteen placements | at size S, the order of the rows correlates with that of the published perplexities on C4, perhaps by chance; HybridNorm, which is QKV-Post, has a lower loss than KC-, QKC- and QKVC-Post, is not distinguishable from KV- and QK-Post, and has a higher loss than QKV-Pre, Pre-QKV-Pre and Pre-QK-Pre | [Table 4](E_hybridnorm.ipynb#table-4-sixteen-placements) |
 | QK-Post, which diverges in the paper | HybridNorm without the norm on values; out of range: in the paper it may have diverged at any of 95,367 steps, and in our 3,200 it never does | [QK-Post](E_hybridnorm.ipynb#qk-post-the-row-without-a-number) |
@@ -799,7 +799,7 @@ answer(
 
 # %% [markdown]
 r"""
-Both questions are open until the remaining runs are done. The five seeds of the preliminary evaluation could not have shown an improvement as small as a hundredth of a nat. Only the second question is the paper's; we withdrew the forecast that attributed the first to it.
+With experts, we detect no improvement from HybridNorm or from HybridNorm\*. Neither interval excludes a small one. Only the second question is the paper's: we withdrew the forecast that attributed the first one to the paper.
 
 ## Figure 5: gradients, block by block
 
