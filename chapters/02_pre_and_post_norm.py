@@ -1476,7 +1476,7 @@ Adam divides by the size of the gradient. What can clipping change, then?
   <!-- 02-a-given-constant-keeps-tokens-apart 02-a-given-constant-prevents-the-plateau -->
 - **Merged tokens are not the whole explanation.** Among short runs at the high learning rate that were given the frequencies, those whose norms have divided by more up to step 20 tend to reach a higher loss, although the tokens are still distinct then. In longer runs we did not see this at step 20, and we did not change the division alone.
   <!-- 02-the-path-foretells-the-end -->
-- **Step 0 shows no difference** here: neither vanishing gradients nor a large last gradient nor a first step that is too long distinguishes the two placements. And Pre-Norm's gradient has no lower bound.
+- **Step 0 shows no difference** with 6 blocks and these weights: neither vanishing gradients nor a large last gradient nor a first step that is too long distinguishes the two placements. And Pre-Norm's gradient has no lower bound.
   <!-- 02-step-zero-shows-nothing 02-last-gradients-begin-alike 02-first-steps-go-equally-far 02-pre-gradient-has-no-floor -->
 - With warm-up, tokens also become more alike, but they separate again. At a low learning rate Post-Norm needs no warm-up here, and at one that is too high, warm-up is not enough.
   <!-- 02-post-needs-warm-up 02-warm-up-is-not-always-enough -->

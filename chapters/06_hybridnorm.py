@@ -641,7 +641,7 @@ compare_costs("hybrid", "qkv-pre", small_in).claim(
 
 # %% [markdown]
 r"""
-That depends on the recipe. Our smallest embeddings raise HybridNorm's loss about as much as QKV-Pre's, and HybridNorm\*'s less. With five seeds and embeddings by the authors' rule, they raise HybridNorm's loss less than QKV-Pre's. So our prediction held in part: Pre-Norm's loss rises most. But QKV-Pre's rises less than Pre-Norm's, so norms inside attention help, too, and it is HybridNorm\*'s loss that rises least.
+With our smallest embeddings we cannot show it, but we can for HybridNorm\*, whose loss rises less. In a preliminary evaluation with embeddings by the authors' rule, HybridNorm's loss rises less than QKV-Pre's, too. So our prediction held in part. Pre-Norm's loss rises most. But with norms inside attention alone (QKV-Pre) the loss already rises less, and the loss that rises least is HybridNorm\*'s.
 
 With a fixed multiplier, small embeddings are an advantage for no recipe: no recipe's loss is detectably lower than at RMS 1. If embeddings enter at RMS 1, multiplied by $\sqrt d$ or normalized, there is less to repair.
 
@@ -1150,7 +1150,7 @@ r"""
 - **Which change accounts for the improvement?** In the published table, the norms inside attention account for $\ln(20.30/19.96) = 0.017$ of $\ln(20.30/19.85) = 0.022$ nats
   ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)), unless that step changed the initialization, too. The next two steps (to HybridNorm and HybridNorm\*) are about as small as the difference between two rows that can compute the same functions. <!-- derived -->
 - With large embeddings, in our small models, the norms inside attention lower the loss: QKV-Pre reaches a lower loss than Pre-Norm at both sizes. We could not show that the norm on the values contributes to that. HybridNorm's loss is lower than Pre-Norm's at size M, and at size S the interval contains zero. <!-- 06-qkv-pre-at-its-own 06-value-norm-adds 06-each-at-its-own -->
-- Embeddings that a fixed multiplier keeps small raise Pre-Norm's loss more than HybridNorm's, and the norms inside attention account for most of that: we could not show that HybridNorm has an advantage over QKV-Pre, which has no norm on the stream. HybridNorm\*'s loss rises less than QKV-Pre's, but the preregistered comparison does not show that it is then lower. We tested such embeddings only at size S.
+- Embeddings that a fixed multiplier keeps small raise Pre-Norm's loss more than HybridNorm's. But they also raise it more than QKV-Pre's, which has no norm on the stream, and we could not show that HybridNorm's loss rises less than QKV-Pre's. HybridNorm\*'s does, but the preregistered comparison does not show that it is then lower. We tested such embeddings only at size S.
   <!-- 06-small-embeddings-cost-pre-norm 06-a-norm-on-the-stream-saves-small-tokens 06-star-ahead-of-qkv-pre-when-small -->
 - Embeddings that are drawn small and can grow do grow. With them, at size S, HybridNorm's loss is still lower than Pre-Norm's, and HybridNorm\*'s is lower than QKV-Pre's. HybridNorm's is also lower than HybridNorm's own loss with large embeddings, so the way in which embeddings enter the stream is a part of the recipe. We tried one RMS.
   <!-- 06-hybrid-ahead-where-tokens-grow 06-star-ahead-where-tokens-grow 06-hybrid-gains-where-tokens-grow -->
